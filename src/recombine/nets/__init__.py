@@ -1,0 +1,1 @@
+"""Layers with a member axis and the one transformer backbone."""

@@ -1,0 +1,114 @@
+"""The one transformer of the house: adaLN-Zero blocks (Peebles and Xie 2023, section 3.2) with a member axis.
+
+Notable choices, the same for every generator: pre-LN without affine parts; condition and time summed into one vector
+per image that shifts, scales and gates every block; fixed 2-D sine-cosine positions; tanh GELU; no dropout; no weight
+shared between members. At the start every block is the identity and the output is exactly 0.
+
+Shapes: M members, B batch, T tokens, D width, H heads.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from recombine.nets.layers import Linear, SeedStream, layer_norm, modulate
+
+Size = Literal["xs", "s", "b", "l"]
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """Depth, width and heads of a backbone."""
+
+    depth: int
+    width: int
+    heads: int
+
+
+# The one dial. xs: three seeds in minutes on two CPU cores; s: the default on a GPU; b: the papers'; l: twice as wide.
+SIZES: dict[str, Dimensions] = {
+    "xs": Dimensions(depth=4, width=64, heads=4),
+    "s": Dimensions(depth=6, width=256, heads=4),
+    "b": Dimensions(depth=12, width=384, heads=6),
+    "l": Dimensions(depth=12, width=768, heads=12),
+}
+
+
+def sinusoid(positions: Tensor, width: int, period: float = 1e4) -> Tensor:
+    """Cosines then sines of `positions` (...) at width / 2 frequencies from 1 down to 1 / period: (..., width)."""
+    half = width // 2
+    frequency = torch.exp(torch.arange(half, device=positions.device, dtype=torch.float32) * (-math.log(period) / half))
+    angle = positions[..., None] * frequency
+    return torch.cat([torch.cos(angle), torch.sin(angle)], dim=-1)
+
+
+def grid_positions(grid: tuple[int, int], width: int) -> Tensor:
+    """Fixed 2-D positions (T, D): half of the features for the column, half for the row."""
+    row, column = torch.meshgrid(torch.arange(grid[0]), torch.arange(grid[1]), indexing="ij")
+    halves = [sinusoid(axis.flatten().float(), width // 2) for axis in (column, row)]
+    return torch.cat(halves, dim=-1)
+
+
+class TimeEmbedding(nn.Module):
+    """Time t in [0, 1], (M, B), to (M, B, D): sinusoid of 1000 t, then Linear-SiLU-Linear (DiT)."""
+
+    def __init__(self, width: int, seeds: SeedStream, frequencies: int = 256):
+        super().__init__()
+        self.frequencies = frequencies
+        self.layers = nn.Sequential(Linear(frequencies, width, seeds), nn.SiLU(), Linear(width, width, seeds))
+
+    def forward(self, t: Tensor, dtype: torch.dtype) -> Tensor:
+        return self.layers(sinusoid(t * 1000, self.frequencies).to(dtype))
+
+
+class Block(nn.Module):
+    """One adaLN-Zero block: x + gate * attention(modulated LN x), then the same with the MLP."""
+
+    def __init__(self, dimensions: Dimensions, seeds: SeedStream):
+        super().__init__()
+        width = dimensions.width
+        self.heads = dimensions.heads
+        self.qkv = Linear(width, 3 * width, seeds)
+        self.out = Linear(width, width, seeds)
+        self.up = Linear(width, 4 * width, seeds)
+        self.down = Linear(4 * width, width, seeds)
+        self.ada = Linear(width, 6 * width, seeds, zero=True)
+
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        """x (M, B, T, D), c (M, B, 1, D) already through SiLU."""
+        shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.ada(c).chunk(6, dim=-1)
+        x = torch.addcmul(x, gate_a, self.attend(modulate(layer_norm(x), shift_a, scale_a)))
+        hidden = nn.functional.gelu(self.up(modulate(layer_norm(x), shift_m, scale_m)), approximate="tanh")
+        return torch.addcmul(x, gate_m, self.down(hidden))
+
+    def attend(self, x: Tensor) -> Tensor:
+        """Self-attention; it has no weights, so members fold into its batch."""
+        members, batch, tokens, width = x.shape
+        q, k, v = self.qkv(x).view(members * batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v)  # (M * B, H, T, D / H)
+        return self.out(mixed.transpose(1, 2).reshape(members, batch, tokens, width))
+
+
+class Backbone(nn.Module):
+    """Embedded tokens (M, B, T, D) and a condition vector (M, B, D) to outputs (M, B, T, outputs)."""
+
+    positions: Tensor  # (T, D), fixed
+
+    def __init__(self, dimensions: Dimensions, grid: tuple[int, int], outputs: int, seeds: SeedStream):
+        super().__init__()
+        width = dimensions.width
+        self.register_buffer("positions", grid_positions(grid, width), persistent=False)
+        self.blocks = nn.ModuleList(Block(dimensions, seeds) for _ in range(dimensions.depth))
+        self.ada = Linear(width, 2 * width, seeds, zero=True)
+        self.head = Linear(width, outputs, seeds, zero=True)
+
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        x = x + self.positions.to(x.dtype)
+        c = nn.functional.silu(c)[:, :, None]
+        for block in self.blocks:
+            x = block(x, c)
+        shift, scale = self.ada(c).chunk(2, dim=-1)
+        return self.head(modulate(layer_norm(x), shift, scale))

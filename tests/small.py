@@ -1,0 +1,51 @@
+"""Small models and data that several tests share."""
+
+import torch
+
+from recombine.conditioning import ConditioningSettings
+from recombine.generators import Generator, TokenShape, build_generator
+from recombine.generators.dit import DiTSettings
+from recombine.generators.maskgit import MaskGITSettings
+from recombine.nets.backbone import Dimensions
+from recombine.randomness import Draws, seeds_tensor
+from recombine.training import Trainer, TrainingData, TrainingSettings
+from recombine.worlds.base import Factor
+
+FACTORS = [
+    Factor("shape", ("circle", "triangle"), 0),
+    Factor("colour", ("red", "blue"), 3),
+    Factor("size", ("large", "small"), 1),
+]
+SHAPE = TokenShape(grid=(3, 3), channels=4, codes=8)
+GENERATORS = {
+    "dit-flow": DiTSettings(objective="flow", sampling_steps=6),
+    "dit-ddpm": DiTSettings(objective="ddpm", sampling_steps=6),
+    "maskgit": MaskGITSettings(sampling_steps=5),
+    "maskgit-all": MaskGITSettings(loss_on="all", smoothing=0.1, sampling_steps=5),
+}
+
+
+def generator(name: str, seeds: list[int], conditioning: ConditioningSettings | None = None) -> Generator:
+    conditioning = conditioning or ConditioningSettings(dropout=0.1)
+    return build_generator(GENERATORS[name], SHAPE, conditioning, FACTORS, Dimensions(2, 32, 2), seeds)
+
+
+def data(name: str, images: int = 64) -> TrainingData:
+    """Tokens that follow from the condition (plus noise), so that there is something to learn."""
+    draws = Draws(seeds_tensor([99]), "test data")
+    cond = draws.integers(2, images, 3)[0].float()
+    if name.startswith("dit"):
+        pattern = draws.normal(3, SHAPE.tokens, SHAPE.channels)[0]
+        x = (
+            torch.einsum("nf,ftc->ntc", cond * 2 - 1, pattern) * 0.5
+            + 0.3 * draws.normal(images, SHAPE.tokens, SHAPE.channels)[0]
+        )
+        return TrainingData(x, None, cond)
+    index = (cond @ torch.tensor([1.0, 2.0, 4.0])).long()
+    ids = (index[:, None] + torch.arange(SHAPE.tokens)) % SHAPE.codes
+    return TrainingData(ids, None, cond)
+
+
+def trainer(name: str, seeds: list[int], **settings: object) -> Trainer:
+    chosen = {"size": "xs", "batch": 16, "steps": 50, "warmup": 10, "rate": 3e-3, **settings}
+    return Trainer(generator(name, seeds), data(name), TrainingSettings(**chosen))
