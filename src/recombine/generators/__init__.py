@@ -1,0 +1,41 @@
+"""The families: what is predicted, how it is scored, how it is drawn."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from recombine.conditioning import ConditioningSettings
+from recombine.generators.base import Generator, TokenShape
+from recombine.generators.dit import DiT, DiTSettings
+from recombine.generators.maskgit import MaskGIT, MaskGITSettings
+from recombine.nets.backbone import Dimensions
+from recombine.nets.layers import SeedStream
+from recombine.worlds.base import Factor
+
+GeneratorSettings = Annotated[DiTSettings | MaskGITSettings, Field(discriminator="kind")]
+
+__all__ = ["Generator", "GeneratorSettings", "TokenShape", "build_generator"]
+
+
+def build_generator(
+    settings: DiTSettings | MaskGITSettings,
+    shape: TokenShape,
+    conditioning: ConditioningSettings,
+    factors: Sequence[Factor],
+    dimensions: Dimensions,
+    seeds: Sequence[int],
+) -> Generator:
+    """M = len(seeds) models of the family that `settings` names, with fresh weights."""
+    family = DiT if isinstance(settings, DiTSettings) else MaskGIT
+    return family(settings, shape, conditioning, factors, dimensions, SeedStream(seeds))  # type: ignore[arg-type]
+
+
+def check_generator(
+    settings: DiTSettings | MaskGITSettings, codes: int | None, conditioning: ConditioningSettings
+) -> None:
+    """Raise ValueError where a generator cannot work with its tokenizer or its conditioning."""
+    if isinstance(settings, MaskGITSettings) and codes is None:
+        raise ValueError("maskgit predicts codes, so its tokenizer must have a codebook: use tokenizer vqvae")
+    if settings.guidance > 0 and not conditioning.has_null:
+        raise ValueError("guidance needs a model trained with withheld factors: set conditioning drop_all (0.1, say)")

@@ -1,0 +1,35 @@
+"""Averaged weights whose memory grows with the run, so that they are right after 100 steps and after 100,000.
+
+Power-function EMA (Karras et al. 2024, section 3.1): decay_t = (1 - 1/t)^(gamma + 1). The first update copies the
+weights, so nothing of the initial weights is ever left, and the average spans a fixed share (`width`) of the steps
+seen.
+"""
+
+import torch
+from torch import Tensor
+
+
+def power_of_width(width: float) -> float:
+    """The gamma whose power function t^gamma, as a density on [0, 1], has standard deviation `width`.
+
+    The variance is (gamma + 1) / ((gamma + 2)^2 (gamma + 3)); it falls steadily in gamma, so bisection finds it.
+    """
+    low, high = 0.0, 1e6
+    for _ in range(200):
+        gamma = (low + high) / 2
+        variance = (gamma + 1) / ((gamma + 2) ** 2 * (gamma + 3))
+        low, high = (gamma, high) if variance > width**2 else (low, gamma)
+    return (low + high) / 2
+
+
+def decay(step: Tensor, gamma: float) -> Tensor:
+    """The share of the old average kept at `step` = 1, 2, …: 0 at the first."""
+    return (1 - 1 / step.to(torch.float64)).pow(gamma + 1).to(torch.float32)
+
+
+@torch.no_grad()
+def update(average: list[Tensor], weights: list[Tensor], kept: Tensor) -> None:
+    """average = kept * average + (1 - kept) * weights, for all tensors in three fused calls."""
+    difference = torch._foreach_sub(weights, average)
+    torch._foreach_mul_(difference, 1 - kept)
+    torch._foreach_add_(average, difference)

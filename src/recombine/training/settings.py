@@ -1,0 +1,42 @@
+"""How a generator is trained. Sizes set the rate; everything else has a default that suits short runs."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+
+from recombine.nets.backbone import Size
+from recombine.settings import Settings
+
+# Rates found to train each width stably: narrower models take larger steps.
+_RATES: dict[str, float] = {"xs": 2e-3, "s": 3e-4, "b": 2e-4, "l": 1e-4}
+
+
+class TrainingSettings(Settings):
+    """Training of one arm; the numbers are per member."""
+
+    size: Size = Field(default="s", description="xs for a CPU, s for a GPU, b as in the papers, l wider")
+    steps: int = Field(default=11_000, ge=1, description="optimizer steps")
+    batch: int = Field(default=128, ge=1, description="images per member and step")
+    images: int = Field(default=2000, ge=1, description="distinct training images per trained composition")
+    rate: float | None = Field(default=None, gt=0, description="learning rate; default by size")
+    warmup: int = Field(default=100, ge=0, description="steps over which the rate rises from 0")
+    schedule: Literal["constant", "cosine"] = Field(default="constant", description="the rate after warm-up")
+    weight_decay: float = Field(default=0.01, ge=0, description="AdamW decay of the weight matrices")
+    clip: float | None = Field(default=1.0, gt=0, description="largest gradient norm, per member; null for none")
+    ema_width: float = Field(
+        default=0.05, gt=0, lt=0.28, description="width of the averaged weights, as a share of the run so far"
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto", description="of activations; auto: bfloat16 on a GPU"
+    )
+
+    @property
+    def peak_rate(self) -> float:
+        return self.rate if self.rate is not None else _RATES[self.size]
+
+    def dtype(self, device: torch.device) -> torch.dtype:
+        """The dtype of activations on this device."""
+        if self.precision == "auto":
+            return torch.bfloat16 if device.type == "cuda" else torch.float32
+        return torch.bfloat16 if self.precision == "bfloat16" else torch.float32

@@ -1,0 +1,168 @@
+"""One step for all members: choose a batch, loss, backward, clip, AdamW, EMA. No host work between steps.
+
+Everything a step needs lives on the device, its number included, and every random choice is a function of (seed,
+step). So the state below is the whole truth of a run: saved and loaded it goes on to the bit, and on a GPU the step is
+replayed as one CUDA graph.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recombine.generators import Generator
+from recombine.randomness import Draws, seeds_tensor
+from recombine.training import ema
+from recombine.training.settings import TrainingSettings
+
+_EAGER_STEPS = 3  # real training steps taken before a CUDA graph is captured: they allocate what the graph will use
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The training images as a generator sees them, all on its device."""
+
+    x: Tensor  # (N, T, C) latents or (N, T) ids
+    spread: Tensor | None  # (N, T, C): posterior std of a VAE; a fresh latent is drawn at every visit
+    cond: Tensor  # (N, W)
+
+    def batch(self, draws: Draws, size: int) -> tuple[Tensor, Tensor]:
+        """Each member's own choice of `size` images: tokens (M, B, ...) and conditions (M, B, W)."""
+        index = draws.integers(len(self.x), size)
+        x = self.x[index]
+        if self.spread is not None:
+            x = x + self.spread[index] * draws.normal(*x.shape[1:])
+        return x, self.cond[index]
+
+
+class Trainer:
+    """The state of M members in training."""
+
+    def __init__(self, generator: Generator, data: TrainingData, settings: TrainingSettings):
+        self.generator = generator
+        self.data = data
+        self.settings = settings
+        self.device = next(generator.parameters()).device
+        generator.dtype = settings.dtype(self.device)
+        self.names = [name for name, _ in generator.named_parameters()]
+        self.weights: list[Tensor] = list(generator.parameters())
+        self.average = [weight.detach().clone() for weight in self.weights]
+        self.seeds = seeds_tensor(generator.seeds, self.device)
+        self.step = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.loss_sum = torch.zeros(len(self.seeds), device=self.device)
+        self.rate = torch.zeros((), device=self.device)
+        self.gamma = ema.power_of_width(settings.ema_width)
+        self.steps_done = 0  # the host's copy of `step`, kept by counting: nothing is read back
+        self._graph: torch.cuda.CUDAGraph | None = None
+        cuda = self.device.type == "cuda"
+        matrices = [w for w, name in zip(self.weights, self.names, strict=True) if name.endswith("weight")]
+        others = [w for w, name in zip(self.weights, self.names, strict=True) if not name.endswith("weight")]
+        groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=self.rate, betas=(0.9, 0.99), fused=True, capturable=cuda)
+        self._make_optimizer_state()
+
+    def _make_optimizer_state(self) -> None:
+        """AdamW's moments, made before the first step so that saving and loading need no special case."""
+        for weight in self.weights:
+            weight.grad = torch.zeros_like(weight)
+            self.optimizer.state[weight] = {
+                "step": torch.zeros((), dtype=torch.float32, device=self.device),
+                "exp_avg": torch.zeros_like(weight),
+                "exp_avg_sq": torch.zeros_like(weight),
+            }
+
+    def run(self, steps: int) -> None:
+        """Take `steps` steps."""
+        for _ in range(steps):
+            if self.device.type == "cuda" and self.steps_done >= _EAGER_STEPS:
+                self._replay()
+            else:
+                self._one_step()
+            self.steps_done += 1
+
+    def _one_step(self) -> None:
+        settings = self.settings
+        draws = Draws(self.seeds, "training", self.step)
+        x, cond = self.data.batch(draws, settings.batch)
+        losses = self.generator.loss(x, cond, draws)  # (M,)
+        # Summed, never averaged over members: each member's gradient is that of its solo run.
+        losses.sum().backward()
+        self.step += 1
+        self.rate.copy_(rate_at(self.step, settings))
+        if settings.clip is not None:
+            clip_members([w.grad for w in self.weights if w.grad is not None], settings.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)
+        ema.update(self.average, [w.detach() for w in self.weights], ema.decay(self.step, self.gamma))
+        self.loss_sum += losses.detach()
+
+    def _replay(self) -> None:
+        if self._graph is None:
+            torch.cuda.synchronize(self.device)
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._one_step()
+        self._graph.replay()
+
+    def take_mean_loss(self, steps: int) -> list[float]:
+        """Mean loss of each member over the last `steps` steps, since this was last asked; starts the sum anew."""
+        mean = (self.loss_sum / max(steps, 1)).tolist()
+        self.loss_sum.zero_()
+        return mean
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Inside, the generator has its averaged (EMA) weights; outside, its own again."""
+        own = [weight.detach().clone() for weight in self.weights]
+        with torch.no_grad():
+            torch._foreach_copy_(self.weights, self.average)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                torch._foreach_copy_(self.weights, own)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything needed to go on, by name."""
+        tensors = {"step": self.step, "loss_sum": self.loss_sum}
+        for name, weight, average in zip(self.names, self.weights, self.average, strict=True):
+            moments = self.optimizer.state[weight]
+            tensors[f"weight.{name}"] = weight.detach()
+            tensors[f"average.{name}"] = average
+            tensors[f"first.{name}"] = moments["exp_avg"]
+            tensors[f"second.{name}"] = moments["exp_avg_sq"]
+        return {name: tensor.contiguous() for name, tensor in tensors.items()}
+
+    @torch.no_grad()
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from a saved state, in place (a captured graph stays valid)."""
+        self.step.copy_(tensors["step"])
+        self.loss_sum.copy_(tensors["loss_sum"])
+        self.steps_done = int(tensors["step"])
+        for name, weight, average in zip(self.names, self.weights, self.average, strict=True):
+            moments = self.optimizer.state[weight]
+            weight.copy_(tensors[f"weight.{name}"])
+            average.copy_(tensors[f"average.{name}"])
+            moments["exp_avg"].copy_(tensors[f"first.{name}"])
+            moments["exp_avg_sq"].copy_(tensors[f"second.{name}"])
+            moments["step"].fill_(self.steps_done)
+
+
+def rate_at(step: Tensor, settings: TrainingSettings) -> Tensor:
+    """The learning rate of step 1, 2, …: a linear rise over the warm-up, then constant or a cosine to 0."""
+    done = step.to(torch.float32)
+    rate = settings.peak_rate * (done / max(settings.warmup, 1)).clamp(max=1)
+    if settings.schedule == "cosine":
+        share = (done - settings.warmup).clamp(min=0) / max(settings.steps - settings.warmup, 1)
+        rate = rate * 0.5 * (1 + torch.cos(math.pi * share.clamp(max=1)))
+    return rate
+
+
+def clip_members(gradients: list[Tensor], limit: float) -> None:
+    """Scale each member's gradient to at most `limit` in norm. One norm over all members would couple the seeds."""
+    squares = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients])  # (parameters, M)
+    scale = (limit / (squares.sum(0).sqrt() + 1e-6)).clamp(max=1)
+    torch._foreach_mul_(gradients, [scale.view(-1, *[1] * (gradient.dim() - 1)) for gradient in gradients])

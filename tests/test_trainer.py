@@ -1,0 +1,154 @@
+"""Training: member = solo, resume to the bit, averaged weights, per-member clipping, golden losses."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from recombine.randomness import Draws, seeds_tensor
+from recombine.training import Trainer, TrainingData, TrainingSettings, ema
+from recombine.training.trainer import clip_members, rate_at
+from small import GENERATORS, SHAPE, data, generator, trainer
+
+GOLDEN = Path(__file__).parent / "golden_losses.json"
+NAMES = list(GENERATORS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_golden_losses(name):
+    """50 steps on a CPU give the committed losses. A change meant to alter them writes the file anew:
+    RECOMBINE_WRITE_GOLDEN=1 pytest tests/test_trainer.py -k golden, and the commit says why."""
+    run = trainer(name, [0, 1])
+    losses = []
+    for _ in range(5):
+        run.run(10)
+        losses.append([round(loss, 6) for loss in run.take_mean_loss(10)])
+    golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+    if os.environ.get("RECOMBINE_WRITE_GOLDEN"):
+        GOLDEN.write_text(json.dumps(golden | {name: losses}, indent=1) + "\n")
+    else:
+        torch.testing.assert_close(torch.tensor(losses), torch.tensor(golden[name]), rtol=2e-3, atol=1e-4)
+    assert losses[-1][0] < 0.9 * losses[0][0], "nothing was learned"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_member_equals_the_solo_run_of_its_seed(name):
+    together, alone = trainer(name, [3, 11, 5]), trainer(name, [11])
+    for run in (together, alone):
+        run.run(40)
+    torch.testing.assert_close(torch.tensor(together.take_mean_loss(40)[1]), torch.tensor(alone.take_mean_loss(40)[0]))
+    for key, tensor in alone.state().items():
+        # A bias of the keys shifts all scores alike, so its gradient is rounding noise, which Adam blows up; it has no
+        # effect.
+        if not key.endswith("qkv.bias") and key not in ("step", "loss_sum"):
+            torch.testing.assert_close(together.state()[key][1:2], tensor, rtol=1e-3, atol=2e-5, msg=key)
+    cond = torch.zeros(1, 8, 3)
+    many = together.generator.sample(cond.expand(3, -1, -1), Draws(together.seeds, "test"))
+    one = alone.generator.sample(cond, Draws(alone.seeds, "test"))
+    if GENERATORS[name].kind == "dit":
+        torch.testing.assert_close(many[1:2], one, rtol=1e-2, atol=1e-3)
+    else:
+        assert (many[1:2] == one).float().mean() > 0.95  # a rounding difference may tip a draw
+
+
+@pytest.mark.parametrize("name", ["dit-flow", "maskgit"])
+def test_members_do_not_touch_each_other(name):
+    """Gradients of member 0's loss with respect to member 1's weights are exactly 0."""
+    model = generator(name, [0, 1])
+    x, cond = data(name).batch(Draws(seeds_tensor([0, 1]), "test"), 4)
+    model.loss(x, cond, Draws(seeds_tensor([0, 1]), "test"))[0].backward()
+    for key, weight in model.named_parameters():
+        assert weight.grad is None or weight.grad[1].abs().max() == 0, key
+    assert any(weight.grad is not None and weight.grad[0].abs().max() > 0 for weight in model.parameters())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resume_at_any_step_is_equal_to_the_bit(name):
+    stop = int(Draws(seeds_tensor([0]), f"stop {name}").integers(29)[0]) + 1
+    whole, first, second = trainer(name, [0, 1]), trainer(name, [0, 1]), trainer(name, [0, 1])
+    whole.run(30)
+    first.run(stop)
+    second.load({key: tensor.clone() for key, tensor in first.state().items()})
+    second.run(30 - stop)
+    for key, tensor in whole.state().items():
+        assert torch.equal(second.state()[key], tensor), key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_parameter_is_trained(name):
+    run = trainer(name, [0], batch=64)
+    before = {key: tensor.clone() for key, tensor in run.state().items()}
+    run.run(25)
+    unmoved = [key for key, t in run.state().items() if key.startswith("weight.") and torch.equal(t, before[key])]
+    assert not unmoved
+
+
+def test_clipping_is_per_member():
+    gradients = [torch.tensor([[3.0, 4.0], [0.3, 0.4]]), torch.tensor([[0.0], [0.0]])]
+    clip_members(gradients, 1.0)
+    torch.testing.assert_close(gradients[0], torch.tensor([[0.6, 0.8], [0.3, 0.4]]), rtol=1e-5, atol=1e-6)
+
+
+def test_averaged_weights_forget_the_start_and_have_the_named_width():
+    gamma = ema.power_of_width(0.1)
+    assert gamma == pytest.approx(6.94, abs=0.01)  # the value the paper prints for 10 %
+    steps = 2000
+    weight, position = torch.zeros(steps), []
+    for step in range(1, steps + 1):
+        kept = ema.decay(torch.tensor(step), gamma)
+        weight *= kept
+        weight[step - 1] = 1 - kept
+        position.append(step / steps)
+    assert weight.sum().item() == pytest.approx(1, abs=1e-4)  # nothing of the initial weights is left
+    place = torch.tensor(position)
+    mean = (weight * place).sum()
+    assert ((weight * (place - mean) ** 2).sum().sqrt()).item() == pytest.approx(0.1, abs=0.002)
+
+
+def test_averaged_weights_are_put_back():
+    run = trainer("dit-flow", [0])
+    run.run(20)
+    own = [w.detach().clone() for w in run.weights]
+    with run.averaged():
+        assert all(torch.equal(w, a) for w, a in zip(run.weights, run.average, strict=True))
+        assert not torch.equal(run.weights[0], own[0])
+    assert all(torch.equal(w, o) for w, o in zip(run.weights, own, strict=True))
+
+
+def test_rate_rises_then_holds_or_falls_to_zero():
+    constant = TrainingSettings(rate=1.0, warmup=10, steps=100)
+    cosine = TrainingSettings(rate=1.0, warmup=10, steps=100, schedule="cosine")
+    at = lambda step, s: rate_at(torch.tensor(step), s).item()  # noqa: E731
+    assert at(5, constant) == pytest.approx(0.5) and at(10, constant) == at(99, constant) == 1
+    assert (
+        at(10, cosine) == 1 and at(55, cosine) == pytest.approx(0.5) and at(100, cosine) == pytest.approx(0, abs=1e-6)
+    )
+
+
+def test_a_vae_latent_is_drawn_anew_at_every_visit():
+    spread = TrainingData(
+        torch.zeros(1, SHAPE.tokens, SHAPE.channels),
+        torch.full((1, SHAPE.tokens, SHAPE.channels), 2.0),
+        torch.zeros(1, 3),
+    )
+    x, _ = spread.batch(Draws(seeds_tensor([0]), "test"), 500)
+    assert x.std().item() == pytest.approx(2, rel=0.03)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_cuda_graph_takes_the_steps_the_cpu_takes(name):
+    host = trainer(name, [0, 1], precision="float32")
+    moved = data(name)
+    device = Trainer(
+        generator(name, [0, 1]).to("cuda"), TrainingData(moved.x.cuda(), None, moved.cond.cuda()), host.settings
+    )
+    for run in (host, device):
+        run.run(30)
+    assert device._graph is not None
+    torch.testing.assert_close(
+        torch.tensor(device.take_mean_loss(30)), torch.tensor(host.take_mean_loss(30)), rtol=1e-2, atol=1e-3
+    )
