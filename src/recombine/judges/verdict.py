@@ -1,0 +1,218 @@
+"""The judge: a sample counts if the probe names it right AND it is a valid image of the world AND shows what was asked.
+
+Valid means: the values read from it lie in the world's ranges, and their rendering matches it without a visible local
+defect. How much defect and how much slack of the ranges is allowed is calibrated once for a study, on images that are
+never reported on, between what must pass (real images and what the study's tokenizers make of them) and what must not
+(`negatives.py`, and samples of half-trained models). The judge is then itself judged on fresh images; if it fails, the
+study stops and says why.
+
+Shapes: N images, F factors, P pixels a side.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from recombine.errors import UserError
+from recombine.judges.negatives import far_from_real, make_negatives
+from recombine.judges.probe import Probe
+from recombine.judges.rerender import Paintable, Reading, paintable, read
+from recombine.settings import Settings
+from recombine.tokenizers import Tokenizer
+from recombine.worlds import Composition, World, make_images
+
+MUST = 0.99  # of every positive kind must pass, of every negative kind must be refused
+AIM = 0.0025  # share of the calibration positives that each of the two limits may lose
+LEAST_DEFECT = 0.02  # a defect limit below this would refuse differences no eye sees
+LEAST_SLACK = 0.1
+MOST_SLACK = 1.0  # ranges at most doubled: in-between colours start at three times the jitter
+LEAST_EARLY = 20  # half-trained samples that must be left after those near real images are out; fewer are not scored
+
+
+class JudgingSettings(Settings):
+    """How often and on how many samples the members are judged."""
+
+    samples: int = Field(default=128, ge=1)  # per composition, member and evaluation
+    evaluations: int = Field(default=6, ge=1)  # spread over the training, the last at its end
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What the judge says of N samples."""
+
+    right: Tensor  # (N, F) bool: this factor, by the probe
+    valid: Tensor  # (N,) bool: an image of the world, of whatever composition
+    joint: Tensor  # (N,) bool: valid, all factors right by the probe, and read as the composition that was asked for
+    joint_probe_only: Tensor  # (N,) bool: all factors right by the probe
+
+
+class Judge:
+    """A probe, a re-renderer and two calibrated limits. Made by `calibrate`, or by `build_judge` from its state."""
+
+    def __init__(
+        self, world: World, probe: Probe, threshold: float, slack: float, facts: Mapping[str, Any] | None = None
+    ):
+        self.world, self.probe = paintable(world), probe
+        self.threshold, self.slack = threshold, slack
+        self.facts = dict(facts or {})  # what `calibrate` measured, JSON-able
+
+    @torch.no_grad()
+    def judge(self, images: Tensor, labels: Tensor) -> Verdicts:
+        """Verdicts on images (N, 3, P, P) that should show labels (N, F)."""
+        right = self.probe.predict(images) == labels
+        valid, shown = self._valid(read(self.world, images))
+        probe_only = right.all(1)
+        return Verdicts(right, valid, valid & probe_only & (shown == labels).all(1), probe_only)
+
+    def valid(self, images: Tensor) -> Tensor:
+        """Whether each is an image of the world at all, (N,) bool."""
+        return self._valid(read(self.world, images))[0]
+
+    def _valid(self, reading: Reading) -> tuple[Tensor, Tensor]:
+        shown = self.world.classify(reading.values, self.slack)  # (N, F)
+        inside = (shown >= 0).all(1) & self.world.placed(reading.values, self.slack)
+        return inside & (reading.error <= self.threshold), shown
+
+    def state(self) -> dict[str, Tensor]:
+        """The limits as tensors, to be stored; the probe is stored on its own."""
+        return {"limits": torch.tensor([self.threshold, self.slack], dtype=torch.float64)}
+
+
+def build_judge(
+    world: World,
+    probe: Probe,
+    tensors: Mapping[str, Tensor],
+    facts: Mapping[str, Any],
+    device: torch.device | str = "cpu",
+) -> Judge:
+    """The judge with this probe whose `state` and facts were stored."""
+    threshold, slack = tensors["limits"].tolist()
+    return Judge(world, probe.to(device), threshold, slack, facts)
+
+
+def calibrate(
+    world: World,
+    probe: Probe,
+    tokenizers: Mapping[str, tuple[Tokenizer, Sequence[Composition]]],
+    half_trained: Mapping[str, Tensor],
+    seed: int,
+    device: torch.device | str = "cpu",
+    per_kind: int = 512,
+) -> tuple[Judge, dict[str, Any]]:
+    """A judge with one pair of limits for all tokenizers, and its JSON-able facts: the limits and the shares accepted
+    and refused on fresh images. UserError where a share is too low.
+
+    `tokenizers`: by name, each with the compositions it saw, since only those it can be expected to rebuild.
+    `half_trained`: by name, samples (N, 3, P, P) of an early state. Those that are near some real image are left out
+    (some samples are good even early), half of the rest is calibrated on and the other half reported.
+    """
+    world = paintable(world)
+    bank = make_images(world, _all(world), _each(world, 8192), seed, "calibration bank", device).images
+    early = {name: far_from_real(world, images.to(device), bank, seed) for name, images in half_trained.items()}
+    scored = {name: images for name, images in early.items() if len(images) >= LEAST_EARLY}
+
+    positives = _positives(world, tokenizers, per_kind, seed, "calibration", device)
+    negatives = make_negatives(world, per_kind, seed, "calibration", device)
+    negatives |= {name: images[0::2] for name, images in scored.items()}
+    slack, threshold = _limits(world, positives, negatives)
+    judge = Judge(world, probe, threshold, slack)
+
+    accepted = {
+        name: _share(judge.valid(images))
+        for name, images in _positives(world, tokenizers, per_kind, seed, "judge check", device).items()
+    }
+    checked = make_negatives(world, per_kind, seed, "judge check", device)
+    checked |= {name: images[1::2] for name, images in scored.items()}
+    refused = {name: _share(~judge.valid(images)) for name, images in checked.items() if len(images)}
+    facts = {
+        "threshold": threshold,
+        "slack": slack,
+        "accepted": accepted,
+        "refused": refused,
+        "half_trained_far": {name: [len(early[name]), len(half_trained[name])] for name in early},
+    }
+    _demand(accepted, refused, threshold, slack)
+    judge.facts = facts
+    return judge, facts
+
+
+def _all(world: Paintable) -> list[Composition]:
+    return list(itertools.product(*(range(len(factor.values)) for factor in world.factors)))
+
+
+def _each(world: Paintable, total: int) -> int:
+    """Images per composition that make about `total`."""
+    return max(1, math.ceil(total / math.prod(len(factor.values) for factor in world.factors)))
+
+
+def _share(of: Tensor) -> float:
+    return round(float(of.float().mean()), 4)
+
+
+def _positives(
+    world: Paintable,
+    tokenizers: Mapping[str, tuple[Tokenizer, Sequence[Composition]]],
+    per_kind: int,
+    seed: int,
+    purpose: str,
+    device: torch.device | str,
+) -> dict[str, Tensor]:
+    """What must pass, by name: twice `per_kind` real images, and as many reconstructions by every tokenizer."""
+
+    def real(name: str, compositions: Sequence[Composition]) -> Tensor:
+        each = math.ceil(2 * per_kind / len(compositions))
+        return make_images(world, compositions, each, seed, f"{purpose} {name}", device).images
+
+    made = {"real": real("real", _all(world))}
+    for name, (tokenizer, compositions) in tokenizers.items():
+        made[name] = tokenizer.decode(tokenizer.encode(real(name, compositions)).mean)
+    return made
+
+
+def _needed_slack(world: Paintable, reading: Reading) -> Tensor:
+    """The least slack with which each reading lies in the ranges, (N,), in steps of 0.02; infinite if over the most."""
+    needed = torch.full_like(reading.error, torch.inf)
+    for hundredths in range(round(MOST_SLACK * 100), -1, -2):
+        inside = (world.classify(reading.values, hundredths / 100) >= 0).all(1)
+        inside &= world.placed(reading.values, hundredths / 100)
+        needed = torch.where(inside, hundredths / 100, needed)
+    return needed
+
+
+def _limits(world: Paintable, positives: dict[str, Tensor], negatives: dict[str, Tensor]) -> tuple[float, float]:
+    """The two limits. Slack: what the most demanding positive kind needs, and a little over. Defect: half-way, by
+    ratio, between the worst that must pass and the best that must not: neither side is favoured."""
+    readings = [read(world, images) for images in positives.values()]
+    strays = [_needed_slack(world, reading) for reading in readings]
+    slack = max(float(needed.quantile(1.0 - AIM, interpolation="higher")) for needed in strays)
+    slack = min(max(1.1 * slack + 0.02, LEAST_SLACK), MOST_SLACK)
+    worst = max(float(reading.error.quantile(1.0 - AIM)) for reading in readings)
+    best = math.inf
+    for images in negatives.values():
+        reading = read(world, images)
+        inside = (world.classify(reading.values, slack) >= 0).all(1) & world.placed(reading.values, slack)
+        # Those out of range are refused anyway; of the whole kind all but AIM must be refused.
+        error = torch.where(inside, reading.error, torch.inf)
+        if len(error):
+            best = min(best, float(error.sort().values[int(AIM * len(error))]))
+    worst = max(worst, LEAST_DEFECT)
+    threshold = math.sqrt(worst * min(best, 9.0 * worst)) if best > worst else worst
+    return slack, threshold
+
+
+def _demand(accepted: dict[str, float], refused: dict[str, float], threshold: float, slack: float) -> None:
+    """UserError that names every kind the judge fails on, and by how much."""
+    faults = [f"accepts {share:.1%} of {name} images" for name, share in accepted.items() if share < MUST]
+    faults += [f"refuses {share:.1%} of {name}" for name, share in refused.items() if share < MUST]
+    if faults:
+        raise UserError(
+            f"The judge is not fit to judge: it {' and '.join(faults)}, where {MUST:.0%} is asked (defect limit "
+            f"{threshold:.3f}, slack {slack:.2f}): train the tokenizers longer or give them more "
+            "tokens or codes if their reconstructions fail, and take half-trained samples earlier if those pass."
+        )
