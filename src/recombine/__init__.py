@@ -1,0 +1,51 @@
+"""Recombine: can a generative model draw combinations of factors it has never seen, and what decides that?
+
+import recombine
+
+study = recombine.load_study("demo")            # a file, or a study of the library
+recombine.run_study(study, "runs/demo")         # the same call goes on where it stopped
+table = recombine.read_results("runs/demo")     # one row per arm, member, step and composition
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from recombine.errors import UserError
+    from recombine.judges.statistics import compare_arms, summarize
+    from recombine.report.page import write_report
+    from recombine.runner import run_study
+    from recombine.studies.results import read_results
+    from recombine.studies.spec import load_study, make_study
+
+# Where each public name lives. They are imported when first used: torch takes seconds, `recombine --help` should not.
+_PLACES = {
+    "UserError": "recombine.errors",
+    "compare_arms": "recombine.judges.statistics",
+    "load_study": "recombine.studies.spec",
+    "make_study": "recombine.studies.spec",
+    "read_results": "recombine.studies.results",
+    "run_study": "recombine.runner",
+    "summarize": "recombine.judges.statistics",
+    "write_report": "recombine.report.page",
+}
+
+__all__ = [
+    "UserError",
+    "compare_arms",
+    "load_study",
+    "make_study",
+    "read_results",
+    "run_study",
+    "summarize",
+    "write_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'recombine' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_PLACES[name]), name)

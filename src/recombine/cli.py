@@ -1,0 +1,192 @@
+"""The command line. Heavy imports are inside the commands, so that `--help` answers at once."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recombine.errors import UserError
+
+if TYPE_CHECKING:
+    from recombine.studies.spec import Study
+
+BAD_INPUT = 2
+STOPPED = 130  # what a shell gives a command ended by Ctrl-C
+
+app = typer.Typer(
+    name="recombine",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Can a generative model draw combinations of factors it has never seen?\n\n"
+    "Begin with [bold]recombine demo[/bold]: MaskGIT against DiT, in minutes on a laptop, with a page to look at.",
+)
+
+
+class Device(StrEnum):
+    """Where to compute."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+StoreOption = Annotated[
+    Path | None,
+    typer.Option("--store", help="Folder of finished parts shared between studies.", show_default="in --out"),
+]
+DeviceOption = Annotated[Device, typer.Option("--device", help="auto takes a GPU if there is one.")]
+ShrinkOption = Annotated[bool, typer.Option("--shrink", help="A smoke test of the same shape: all stages, no science.")]
+
+
+@app.command()
+def run(
+    study: Annotated[str, typer.Argument(help="A study file, or the name of a study in the library.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the results.", show_default="runs/NAME")] = None,
+    store: StoreOption = None,
+    device: DeviceOption = Device.auto,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it in full, run nothing.")] = False,
+    shrink: ShrinkOption = False,
+) -> None:
+    """Run a study: train every arm with every seed, judge, and write the report.
+
+    The file is checked in full first. Stopped (Ctrl-C, or killed), the same command goes on where it was.
+
+    Example: [bold]recombine run objectives --out runs/objectives[/bold]
+    """
+    from recombine.studies.spec import load_study
+
+    loaded = load_study(study, shrink)
+    if dry_run:
+        import yaml
+
+        typer.echo(yaml.safe_dump(loaded.resolved(), sort_keys=False, allow_unicode=True), nl=False)
+        return
+    _run(loaded, out, store, device)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the results.", show_default="runs/demo")] = None,
+    store: StoreOption = None,
+    device: DeviceOption = Device.auto,
+    shrink: ShrinkOption = False,
+) -> None:
+    """Compare MaskGIT with DiT on small pictures: a whole study in minutes on two CPU cores.
+
+    Example: [bold]recombine demo[/bold], then open runs/demo/report.html in a browser
+    """
+    from recombine.studies.spec import load_study
+
+    _run(load_study("demo", shrink), out, store, device)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of a finished study.")],
+) -> None:
+    """Write the report of a finished study again, as one HTML file that opens offline.
+
+    Example: [bold]recombine report runs/demo[/bold]
+    """
+    from recombine.report.page import write_report
+
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}; give the --out of a study that was run.")
+    write_report(folder)
+    typer.echo(f"report: {folder / 'report.html'}")
+
+
+@app.command()
+def worlds(
+    name: Annotated[str | None, typer.Argument(help="The world to draw; without it all are listed.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The picture to write.", show_default="NAME.png")] = None,
+) -> None:
+    """List the worlds, or draw a labelled sheet of one.
+
+    Example: [bold]recombine worlds shapes2d --out sheet.png[/bold]
+    """
+    from recombine.studies.reading import nearest
+    from recombine.worlds import WORLDS, build_world
+
+    if name is None:
+        for known, (_, line) in WORLDS.items():
+            typer.echo(f"{known:<12} {line}")
+        return
+    if name not in WORLDS:
+        raise UserError(f"unknown world {name!r}{nearest(name, list(WORLDS))}")
+    from recombine.worlds.sheet import draw_sheet
+
+    path = out or Path(f"{name}.png")
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise UserError(f"cannot draw to {path}; end its name in .png, .pdf or .svg.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draw_sheet(build_world(WORLDS[name][0]()), path)
+    except OSError as error:
+        raise UserError(f"cannot write {path} ({error.strerror}); choose another --out.") from error
+    typer.echo(f"sheet: {path}")
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine has and what it can run.
+
+    Example: [bold]recombine doctor[/bold]
+    """
+    from recombine.doctor import doctor as examine
+
+    rows = examine()
+    width = max(len(what) for what, _, _ in rows)
+    for what, found, good in rows:
+        typer.echo(f"{'ok' if good else '--'}  {what:<{width}}  {found}")
+
+
+@app.command()
+def version() -> None:
+    """Print the version.
+
+    Example: [bold]recombine version[/bold]
+    """
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        typer.echo(installed("recombine"))
+    except PackageNotFoundError:
+        typer.echo("not installed (run from its source)")
+
+
+def _run(study: "Study", out: Path | None, store: Path | None, device: Device) -> None:
+    from recombine.runner import run_study
+
+    with _stoppable():
+        run_study(study, out or Path("runs") / study.name, store, device.value)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C ends a run with a sentence, not with a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("recombine: stopped; the same command goes on", err=True)
+        raise typer.Exit(STOPPED) from None
+
+
+def main() -> None:
+    """What the `recombine` command calls."""
+    try:
+        app()
+    except UserError as error:
+        typer.echo(f"recombine: {error}", err=True)
+        sys.exit(BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Pictures: small PNGs for the page, and the one figure that sums a study up.
+
+Shapes: K compositions, n pictures of each, P pixels a side.
+"""
+
+import base64
+import io
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recombine.files import write_atomic
+from recombine.report.reading import Finished, read_study
+from recombine.report.words import cells, level_name
+
+# Line colours that keep 3:1 against white, beside the lighter colours of the papers that fill areas.
+LINES = ("#1a86c8", "#d9488f", "#d81e0a", "#7a4fd0", "#8a6a12")
+FRAMES = {"ok": "#1a7f37", "invalid": "#b26a00", "wrong": "#c62828"}
+MARKS = {"ok": "✓", "invalid": "!", "wrong": "✗"}
+WIDE, HIGH = 12.4, 4.9  # inches of the summary figure
+FILLS = ("#56c1ff", "#ff95ca", "#ed220d", "#a98bea", "#d9b44a")
+
+
+def png(picture: np.ndarray) -> bytes:
+    """A (3, H, W) uint8 picture as a PNG file; the row filter that packs best is used throughout."""
+    _, height, width = picture.shape
+    rows = np.ascontiguousarray(picture.transpose(1, 2, 0)).astype(np.int16)  # (H, W, 3)
+    left = np.zeros_like(rows)
+    left[:, 1:] = rows[:, :-1]
+    above = np.zeros_like(rows)
+    above[1:] = rows[:-1]
+    packed = []
+    for kind, guess in ((0, 0), (1, left), (2, above)):
+        body = ((rows - guess) & 0xFF).astype(np.uint8).reshape(height, width * 3)
+        lines = np.concatenate([np.full((height, 1), kind, np.uint8), body], axis=1)
+        packed.append(zlib.compress(lines.tobytes(), 9))
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", min(packed, key=len)) + chunk(b"IEND", b"")
+
+
+def data_uri(picture: np.ndarray) -> str:
+    """A (3, H, W) uint8 picture as an address that holds the picture itself, so that a page needs no other file."""
+    return "data:image/png;base64," + base64.b64encode(png(picture)).decode("ascii")
+
+
+def shrink(pictures: np.ndarray, at_most: int) -> np.ndarray:
+    """Pictures (..., P, P) with at most about `at_most` pixels a side, by averaging whole blocks."""
+    pixels = pictures.shape[-1]
+    block = next((b for b in range(1, pixels + 1) if pixels % b == 0 and pixels // b <= at_most), 1)
+    if block == 1:
+        return pictures
+    size = pixels // block
+    blocks = pictures.reshape(*pictures.shape[:-2], size, block, size, block)
+    return blocks.mean(axis=(-3, -1)).round().astype(np.uint8)
+
+
+def coarsen(pictures: np.ndarray, bits: int) -> np.ndarray:
+    """Keep the upper `bits` of each channel (the eye hardly sees it at this size, and the file packs far better)."""
+    if bits >= 8:
+        return pictures
+    top = (1 << bits) - 1
+    return ((pictures.astype(np.uint16) * top + 127) // 255 * 255 // top).astype(np.uint8)
+
+
+def encode_sets(sets: dict[str, np.ndarray], count: int, budget: int) -> dict[str, list[list[str]]]:
+    """Each set's (K, n, 3, P, P) pictures as data addresses [K][<= count]; coarser, then fewer, to fit `budget`."""
+    small = {name: shrink(pictures, 56) for name, pictures in sets.items()}
+    encoded: dict[str, list[list[str]]] = {}
+    for bits, number in ((8, count), (6, count), (5, count), (5, count // 2), (5, count // 4), (4, 1)):
+        keep = max(1, number)
+        encoded = {
+            name: [[data_uri(p) for p in coarsen(row[:keep], bits)] for row in pictures]
+            for name, pictures in small.items()
+        }
+        if sum(len(uri) for rows in encoded.values() for row in rows for uri in row) <= budget:
+            break
+    return encoded
+
+
+def _tile(axes: Any, picture: np.ndarray, colour: str, mark: str = "") -> None:
+    """One picture with a coloured frame, and the verdict in its corner."""
+    axes.imshow(picture.transpose(1, 2, 0), interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_edgecolor(colour)
+        spine.set_linewidth(1.8)
+    if mark:
+        box = {"boxstyle": "square,pad=0.12", "facecolor": colour, "edgecolor": "none"}
+        place = {"transform": axes.transAxes, "ha": "right", "va": "bottom", "fontsize": 6.5}
+        axes.text(
+            0.975, 0.03, f" {mark} " if mark == "!" else mark, color="white", fontweight="bold", bbox=box, **place
+        )
+
+
+def _accuracy_axes(axes: Any, study: Finished) -> None:
+    """Accuracy per level with its interval; one group of bars per arm."""
+    shown = cells(study, "joint")
+    levels = sorted(set(study.levels.values()))
+    width = 0.8 / len(levels)
+    for a, arm in enumerate(study.measured):
+        for i, level in enumerate(levels):
+            cell = shown.get((arm, level))
+            if cell is None:
+                continue
+            place = a + (i - (len(levels) - 1) / 2) * width
+            style = {"color": FILLS[min(level, 4)], "edgecolor": LINES[min(level, 4)], "linewidth": 0.8}
+            axes.bar(place, 100 * cell.mean, width * 0.9, label=level_name(level) if a == 0 else None, **style)
+            top = 100 * cell.mean
+            if cell.low is not None and cell.high is not None:
+                top = 100 * cell.high
+                axes.plot([place, place], [100 * cell.low, top], color="#222", linewidth=1.4, solid_capstyle="butt")
+            number = f"{100 * cell.mean:.0f}"
+            axes.text(place, top + 1.5, number, ha="center", va="bottom", fontsize=9, color="#222")
+    axes.set_xticks(range(len(study.measured)), study.measured, fontsize=11)
+    axes.set_ylim(0, 112)
+    axes.set_yticks(range(0, 101, 25), [f"{v} %" for v in range(0, 101, 25)], fontsize=9)
+    axes.grid(axis="y", color="#e3e5ea", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(length=0)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False, fontsize=9, ncols=len(levels))
+
+
+def verdict(right: int, valid: int) -> str:
+    """The three verdicts a generated picture can get: ok, invalid (right by the probe alone) or wrong."""
+    return "wrong" if not right else "ok" if valid else "invalid"
+
+
+def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> None:
+    """Rows of pictures per source, a block of columns per level: the first composition of each."""
+    chosen = [min(c for c, k in study.levels.items() if k == level) for level in sorted(set(study.levels.values()))]
+    order = list(study.levels)
+    tiles = 3 if len(chosen) <= 3 else 2
+    x0, x1, y0, y1 = 0.545, 0.995, 0.11, 0.81
+    block, height = (x1 - x0) / len(chosen), (y1 - y0) / len(sources)
+    side = min(block / tiles * 0.92, height * 0.92 * HIGH / WIDE)  # a share of the figure's width
+    tall = side * WIDE / HIGH
+    height = min(height, tall * 1.1)
+    y1 = (y0 + y1 + height * len(sources)) / 2 if height * len(sources) < 0.8 * (y1 - y0) else y1
+    for j, code in enumerate(chosen):
+        level, k = study.levels[code], order.index(code)
+        heading = f"{level_name(level)}\n{study.describe(code)}"
+        figure.text(x0 + j * block, y1 + 0.02, heading, fontsize=9.5, color=LINES[min(level, 4)], fontweight="bold")
+        for i, (source, label) in enumerate(sources):
+            bottom = y1 - i * height - tall
+            if j == 0:
+                figure.text(x0 - 0.01, bottom + tall / 2, label, ha="right", va="center", fontsize=10.5, color="#222")
+            pictures = study.pictures[source]
+            right, valid = study.pictures.get(f"{source}.right"), study.pictures.get(f"{source}.valid")
+            for t in range(min(tiles, pictures.shape[1])):
+                kind = verdict(right[k, t], valid[k, t]) if right is not None and valid is not None else ""
+                axes = figure.add_axes((x0 + j * block + t * side * 1.04, bottom, side, tall))
+                _tile(axes, pictures[k, t], FRAMES.get(kind, "#b9bec8"), MARKS.get(kind, ""))
+    key = "✓ right and valid     ! right by the probe, not valid     ✗ wrong"
+    figure.text(
+        x0, y1 - len(sources) * height - 0.06, f"{key}     (first seed, not selected)", fontsize=8.5, color="#555"
+    )
+
+
+def summary_figure(folder: Path, path: Path) -> Path:
+    """Write a PNG with the accuracy per arm and level on the left and sample pictures on the right."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    study = read_study(Path(folder))
+    sources = [(name, name) for name in study.measured if study.picture_set(name) is not None]
+    if study.picture_set("real") is not None:
+        sources.insert(0, ("real", "real images"))
+    with matplotlib.rc_context({"font.family": "DejaVu Sans", "figure.facecolor": "white"}):
+        figure = Figure(figsize=(WIDE, HIGH), dpi=150)
+        FigureCanvasAgg(figure)
+        left = figure.add_axes((0.05, 0.17, 0.38 if sources else 0.92, 0.64))
+        _accuracy_axes(left, study)
+        counts = sorted(set(study.members.values()))
+        seeds = f"{counts[0]}–{counts[-1]} seeds" if len(counts) > 1 else f"{counts[0] if counts else 0} seeds"
+        title = f"Pictures that are valid and right in every factor\nmean and 95 % interval over {seeds}"
+        left.set_title(title if counts != [1] else title.splitlines()[0], fontsize=10, loc="left", color="#333", pad=10)
+        figure.text(0.05, 0.94, study.name, fontsize=15, fontweight="bold", color="#111")
+        if sources:
+            _samples(figure, study, sources)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png")
+    write_atomic(Path(path), buffer.getvalue())
+    return Path(path)

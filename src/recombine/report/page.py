@@ -1,0 +1,388 @@
+"""The page of a study: one HTML file that holds its pictures, style and script, and opens without a network."""
+
+import json
+import math
+from datetime import datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from recombine.files import write_atomic
+from recombine.judges.statistics import Comparison, Interval
+from recombine.report import words
+from recombine.report.figures import encode_sets, verdict
+from recombine.report.reading import Finished, read_study
+
+PICTURES = 8  # of each source and composition on the page
+PICTURES_PER_LEVEL = 12  # compositions shown per level; a larger world is sampled evenly
+PICTURE_BYTES = 1_200_000
+CURVE_NUMBERS = 120_000  # at most this many in the script's data: beyond, fewer steps are drawn
+GATE = 0.99  # what the judge must reach on its own tests
+
+MEASURES = ("joint", "joint_probe_only", "joint_raw", "joint_probe_only_raw")
+VERDICTS = {
+    "ok": ("✓", "right and valid"),
+    "invalid": ("!", "right by the probe, but not valid"),
+    "wrong": ("✗", "wrong"),
+}
+
+
+def write_report(folder: Path) -> Path:
+    """Write `folder`/report.html from the study's files, whole or not at all, and return its path."""
+    study = read_study(Path(folder))
+    page = render(study)
+    path = study.folder / "report.html"
+    write_atomic(path, page)
+    return path
+
+
+def render(study: Finished) -> str:
+    """The page as text."""
+    here = files("recombine.report")
+
+    def source(name: str) -> str:
+        return (here / name).read_text(encoding="utf-8")
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"percent": words.percent, "duration": duration}
+    template = environment.from_string(source("report.html.j2"))
+    return template.render(**context(study), css=Markup(source("report.css")), js=Markup(source("report.js")))
+
+
+def context(study: Finished) -> dict[str, Any]:
+    """Everything the template shows, already in words and shares."""
+    levels = sorted(set(study.levels.values()))
+    far, abilities = words.abilities(study)
+    pairs, failed = words.comparisons(study)
+    shown = _shown(study)
+    sources = _sources(study)
+    pictures = encode_sets(
+        {key: study.pictures[key][[k for k, _ in shown]] for key, _ in sources}, PICTURES, PICTURE_BYTES
+    )
+    cards = [_card(study, code, row, k, sources, pictures) for row, (k, code) in enumerate(shown)]
+    return {
+        "name": study.name,
+        "question": study.question,
+        "far": far,
+        "abilities": abilities,
+        "answer": words.answer(study),
+        "warnings": words.warnings(study),
+        "missing": study.missing + failed,
+        "levels": [_level(study, level, cards) for level in levels],
+        "hidden_compositions": len(study.levels) - len(shown),
+        "cube": _cube(study, cards),
+        "factors": study.part("world").get("factors") or [],
+        "world": study.part("world").get("name", ""),
+        "table": _table(study, levels),
+        "seeds": sorted(set(study.members.values())),
+        "images": sorted({row["n"] for row in study.rows if row.get("n")}),
+        "comparisons": [_comparison(one) for one in pairs],
+        "curves": embed(_curves(study)),
+        "compositions": _compositions(study),
+        "cards": cards,
+        "sources": sources,
+        "verdicts": VERDICTS,
+        "judge": _judge(study),
+        "threshold": study.part("judge").get("threshold"),
+        "ceilings": _ceilings(study, levels),
+        "settings": yaml.safe_dump(study.part("study"), sort_keys=False, allow_unicode=True)
+        if study.part("study")
+        else "",
+        "times": _times(study),
+        "total": study.part("seconds").get("total"),
+        "started": _date(study.facts.get("started")),
+        "finished": _date(study.facts.get("finished")),
+        "hardware": study.part("hardware"),
+        "versions": study.part("versions"),
+        "command": _command(study),
+    }
+
+
+def embed(data: Any) -> Markup:
+    """JSON that is safe inside a <script> element: no character in it can end the element or open another."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # ASCII only: line separators are escaped as well
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def duration(seconds: float) -> str:
+    """5 min 12 s, 48.2 s, 2 h 3 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _date(text: Any) -> str:
+    try:
+        return datetime.fromisoformat(str(text)).strftime("%d %B %Y, %H:%M").lstrip("0")
+    except ValueError:
+        return ""
+
+
+def _command(study: Finished) -> str:
+    """The command that made the study, if it was noted; otherwise the one that makes it from the settings shown."""
+    noted = study.facts.get("command")
+    return str(noted) if noted else f"recombine run {study.name}.yaml --out DIR"
+
+
+def _shown(study: Finished) -> list[tuple[int, str]]:
+    """(index among all, code) of the compositions with pictures on the page: by level, then by code."""
+    chosen = []
+    for level in sorted(set(study.levels.values())):
+        here = [(k, code) for k, (code, own) in enumerate(study.levels.items()) if own == level]
+        step = max(1, math.ceil(len(here) / PICTURES_PER_LEVEL))
+        chosen += here[::step]
+    return chosen
+
+
+def _sources(study: Finished) -> list[tuple[str, str]]:
+    """(key in the pictures file, label) of what the page shows: real, reconstructed, then each arm."""
+    found = [("real", "real")]
+    found += [
+        (key, f"rebuilt by {key.partition('.')[2]}") for key in study.pictures if key.startswith("reconstruction.")
+    ]
+    found += [(arm, arm) for arm in study.arms]
+    return [(key, label) for key, label in found if study.picture_set(key) is not None]
+
+
+def _card(
+    study: Finished,
+    code: str,
+    row: int,
+    k: int,
+    sources: list[tuple[str, str]],
+    pictures: dict[str, list[list[str]]],
+) -> dict[str, Any]:
+    """One composition with a strip of pictures per source, each generated one with its verdict."""
+    strips = []
+    for key, label in sources:
+        right, valid = study.pictures.get(f"{key}.right"), study.pictures.get(f"{key}.valid")
+        tiles = []
+        for i, uri in enumerate(pictures[key][row]):
+            judged = right is not None and valid is not None
+            kind = verdict(right[k, i], valid[k, i]) if right is not None and valid is not None else ""
+            tiles.append({"uri": uri, "kind": kind if judged else ""})
+        counts = [f"{sum(t['kind'] == kind for t in tiles)} {text}" for kind, (_, text) in VERDICTS.items()]
+        spoken = f"{label}: of {len(tiles)} pictures {', '.join(counts)}" if tiles[0]["kind"] else f"{label} pictures"
+        strips.append({"label": label, "tiles": tiles, "spoken": spoken})
+    return {
+        "code": code,
+        "words": study.describe(code),
+        "level": study.levels[code],
+        "level_name": words.level_name(study.levels[code]),
+        "strips": strips,
+        "real": pictures["real"][row][0] if "real" in pictures else None,
+    }
+
+
+def _level(study: Finished, level: int, cards: list[dict[str, Any]]) -> dict[str, Any]:
+    text = {
+        0: "The model was trained on these combinations.",
+        1: "Never trained on; one factor away from a trained combination.",
+        2: "Never trained on; at least two factors away from every trained combination.",
+    }.get(level, f"Never trained on; at least {level} factors away from every trained combination.")
+    return {
+        "level": level,
+        "name": words.level_name(level),
+        "text": text,
+        "count": sum(own == level for own in study.levels.values()),
+        "cards": [card for card in cards if card["level"] == level],
+    }
+
+
+def _cube(study: Finished, cards: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """A 2 x 2 x 2 world drawn as a cube whose edges change one factor; None for other worlds or without pictures."""
+    factors = study.part("world").get("factors") or []
+    if [len(f.get("values", ())) for f in factors] != [2, 2, 2] or len(cards) != 8 or not cards[0]["real"]:
+        return None
+
+    def place(code: str) -> tuple[float, float]:
+        x, y, z = (int(c) for c in code)
+        return 62 + 150 * x + 84 * z, 262 - 150 * y - 66 * z
+
+    nodes = [card | dict(zip("xy", place(card["code"]), strict=True)) for card in cards]
+    edges = []
+    for a in study.levels:
+        for b in study.levels:
+            if a < b and sum(p != q for p, q in zip(a, b, strict=True)) == 1:
+                (x1, y1), (x2, y2) = place(a), place(b)
+                edges.append({"x1": x1, "y1": y1, "x2": x2, "y2": y2})
+    return {
+        "nodes": nodes,
+        "edges": edges,
+        "axes": [f"{f['name']}: {' → '.join(map(str, f['values']))}" for f in factors],
+    }
+
+
+def _cell(cell: Interval | None, probe: Interval | None, ceiling: float | None) -> dict[str, Any] | None:
+    if cell is None:
+        return None
+    shown: dict[str, Any] = {"mean": cell.mean, "low": cell.low, "high": cell.high, "ceiling": ceiling, "span": ""}
+    if cell.low is not None and cell.high is not None:
+        shown["span"] = words.span(cell.low, cell.high)
+    shown["probe"] = probe.mean if probe else None
+    return shown
+
+
+def _table(study: Finished, levels: list[int]) -> list[dict[str, Any]]:
+    """One row per arm: joint accuracy per level with its interval, the probe's own opinion and the ceiling."""
+    joint, probe = words.cells(study, "joint"), words.cells(study, "joint_probe_only")
+    rows = []
+    for arm in study.arms:
+        facts = study.part("arms", arm)
+        tokenizer = facts.get("tokenizer")
+        ceiling = study.part("tokenizers", str(tokenizer), "ceiling")
+        rows.append(
+            {
+                "arm": arm,
+                "tokenizer": tokenizer,
+                "parameters": facts.get("parameters"),
+                "seconds": facts.get("seconds"),
+                "members": study.members.get(arm, 0),
+                "step": study.last_steps.get(arm),
+                "cells": [
+                    _cell(
+                        joint.get((arm, level)),
+                        probe.get((arm, level)),
+                        words.level_mean(ceiling, study.levels, level, "joint"),
+                    )
+                    for level in levels
+                ],
+            }
+        )
+    return rows
+
+
+def _comparison(one: Comparison) -> dict[str, Any]:
+    """A pair of arms at one level, the better one first where that can be told."""
+    gap, winner = one.difference, words.better(one)
+    a, b, sign = (one.arm_b, one.arm_a, -1) if gap.mean < 0 else (one.arm_a, one.arm_b, 1)
+    low = high = None
+    if gap.low is not None and gap.high is not None:
+        low, high = sorted((sign * gap.low, sign * gap.high))
+    return {
+        "level": one.level,
+        "a": a,
+        "b": b,
+        "mean": sign * gap.mean,
+        "low": None if low is None else max(low, -1.0),
+        "high": None if high is None else min(high, 1.0),
+        "points": words.points(sign * gap.mean),
+        "span": "one seed: no interval"
+        if low is None or high is None
+        else f"{words.points(low)} to {words.points(high)}",
+        "p": words.p_value(one.p_corrected) if one.p_corrected is not None else "no test possible",
+        "verdict": f"{winner} is better" if winner else "cannot tell",
+        "decided": winner is not None,
+        "n": gap.n,
+    }
+
+
+def _curves(study: Finished) -> dict[str, Any]:
+    """What the script draws: per arm, measure and composition the members' values at every step."""
+    codes = sorted(study.levels, key=lambda code: (study.levels[code], code))
+    present = [m for m in MEASURES if study.rows and m in study.rows[0]]
+    numbers = len(study.rows) * len(present)
+    arms = []
+    for arm in study.measured:
+        rows = [row for row in study.rows if row["arm"] == arm]
+        steps = sorted({row["step"] for row in rows})
+        keep = set(steps[:: -max(1, math.ceil(numbers / CURVE_NUMBERS))])  # counted from the end: the last one stays
+        steps = [step for step in steps if step in keep]
+        members = sorted({row["member"] for row in rows})
+        at = {(row["composition"], row["step"], row["member"]): row for row in rows}
+        values = {
+            measure: {
+                code: [[_number(at.get((code, step, m), {}).get(measure)) for m in members] for step in steps]
+                for code in codes
+            }
+            for measure in present
+        }
+        seeds = [next(row["seed"] for row in rows if row["member"] == m) for m in members]
+        arms.append({"name": arm, "steps": steps, "seeds": seeds, "values": values})
+    return {
+        "arms": arms,
+        "measures": present,
+        "compositions": [{"code": c, "words": study.describe(c), "level": study.levels[c]} for c in codes],
+        "levels": [{"level": k, "name": words.level_name(k)} for k in sorted(set(study.levels.values()))],
+    }
+
+
+def _number(value: Any) -> float | None:
+    return round(float(value), 4) if value is not None and math.isfinite(value) else None
+
+
+def _compositions(study: Finished) -> list[dict[str, Any]]:
+    """Per composition the mean over members at the last step, for readers without the script and on paper."""
+    means: dict[tuple[str, str], list[float]] = {}
+    for row in study.rows:
+        if row["step"] == study.last_steps[row["arm"]]:
+            means.setdefault((row["composition"], row["arm"]), []).append(row["joint"])
+    rows = []
+    for code in sorted(study.levels, key=lambda code: (study.levels[code], code)):
+        own = [means.get((code, arm)) for arm in study.measured]
+        rows.append(
+            {
+                "code": code,
+                "words": study.describe(code),
+                "level": study.levels[code],
+                "level_name": words.level_name(study.levels[code]),
+                "means": [sum(values) / len(values) if values else None for values in own],
+            }
+        )
+    return rows
+
+
+def _judge(study: Finished) -> list[dict[str, Any]]:
+    """The judge's own tests: what it must see, what it must let pass and what it must refuse."""
+    tests = []
+    accuracy = _shares(study.part("judge", "probe", "accuracy"))
+    if accuracy:
+        worst = min(accuracy, key=lambda code: accuracy[code])
+        tests.append(
+            ("probe right on real images", f"worst composition: {worst} ({study.describe(worst)})", accuracy[worst])
+        )
+    for key, share in _shares(study.part("judge", "accepted")).items():
+        what = "real images accepted" if key == "real" else f"images rebuilt by {key} accepted"
+        tests.append((what, "must pass", share))
+    for key, share in _shares(study.part("judge", "refused")).items():
+        tests.append((f"{key} refused", "must not pass", share))
+    return [{"what": what, "note": note, "share": share, "ok": share >= GATE} for what, note, share in tests]
+
+
+def _shares(named: dict[str, Any]) -> dict[str, float]:
+    """The numbers among named values; what was not measured is left out."""
+    return {
+        str(key): float(value)
+        for key, value in named.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+def _ceilings(study: Finished, levels: list[int]) -> list[dict[str, Any]]:
+    """Per tokenizer and level: how many real images are still judged right after encoding and decoding."""
+    rows = []
+    for name in study.part("tokenizers"):
+        ceiling = study.part("tokenizers", name, "ceiling")
+        if ceiling:
+            keys = ("joint", "valid", "joint_probe_only")
+            per_level = [{key: words.level_mean(ceiling, study.levels, k, key) for key in keys} for k in levels]
+            rows.append(
+                {"name": name, "levels": per_level, "sees": study.part("tokenizers", name, "settings").get("sees")}
+            )
+    return rows
+
+
+def _times(study: Finished) -> list[dict[str, Any]]:
+    """Stages with their share of the longest, for bars."""
+    stages = {key: value for key, value in _shares(study.part("seconds")).items() if key != "total"}
+    longest = max(stages.values(), default=0) or 1
+    return [{"stage": key, "seconds": value, "share": value / longest} for key, value in stages.items()]

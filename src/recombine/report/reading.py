@@ -1,0 +1,174 @@
+"""A study folder as the report sees it: whatever is there, and a plain list of what is not."""
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from recombine.errors import UserError
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The files of one study, finished or not. A property is empty where no file says anything about it."""
+
+    folder: Path
+    facts: dict[str, Any]
+    table: pa.Table | None
+    pictures: dict[str, np.ndarray]
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of every whole evaluation: one where all members of the arm were judged on all its compositions."""
+        found = self.table.to_pylist() if self.table is not None else []
+        found = [row for row in found if row["joint"] is not None and math.isfinite(row["joint"])]
+        wanted: dict[str, tuple[set[int], set[str]]] = {}
+        evaluations: dict[tuple[str, int], int] = {}
+        for row in found:
+            members, codes = wanted.setdefault(row["arm"], (set(), set()))
+            members.add(row["member"])
+            codes.add(row["composition"])
+            key = (row["arm"], row["step"])
+            evaluations[key] = evaluations.get(key, 0) + 1
+        whole = {key for key, n in evaluations.items() if n == len(wanted[key[0]][0]) * len(wanted[key[0]][1])}
+        return [row for row in found if (row["arm"], row["step"]) in whole]
+
+    @property
+    def name(self) -> str:
+        return str(self.facts.get("name") or self.folder.resolve().name)
+
+    @property
+    def question(self) -> str:
+        return str(self.facts.get("question") or "")
+
+    @cached_property
+    def arms(self) -> list[str]:
+        """Arms in the order of the study file, then any that only the table knows."""
+        return list(dict.fromkeys([*self.part("arms"), *(row["arm"] for row in self.rows)]))
+
+    @cached_property
+    def measured(self) -> list[str]:
+        """The arms that have results."""
+        there = {row["arm"] for row in self.rows}
+        return [arm for arm in self.arms if arm in there]
+
+    @cached_property
+    def levels(self) -> dict[str, int]:
+        """Level of every composition, compositions in lexicographic order."""
+        found = {str(code): int(level) for code, level in self.part("split", "levels").items()}
+        found |= {row["composition"]: row["level"] for row in self.rows}
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def last_steps(self) -> dict[str, int]:
+        last: dict[str, int] = {}
+        for row in self.rows:
+            last[row["arm"]] = max(row["step"], last.get(row["arm"], 0))
+        return last
+
+    @cached_property
+    def members(self) -> dict[str, int]:
+        """How many members each measured arm has."""
+        seen: dict[str, set[int]] = {}
+        for row in self.rows:
+            seen.setdefault(row["arm"], set()).add(row["member"])
+        return {arm: len(who) for arm, who in seen.items()}
+
+    def part(self, *keys: str) -> dict[str, Any]:
+        """A nested dictionary of study.json, empty when any key on the way is absent."""
+        found: Any = self.facts
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    def describe(self, code: str) -> str:
+        """A composition in words ("circle, blue, small"), or its code when the factors are not known."""
+        factors = self.part("world").get("factors") or []
+        if len(factors) != len(code):
+            return code
+        try:
+            return ", ".join(str(factor["values"][int(digit)]) for factor, digit in zip(factors, code, strict=True))
+        except (IndexError, KeyError, ValueError, TypeError):
+            return code
+
+    def picture_set(self, name: str) -> np.ndarray | None:
+        """Pictures (K, n, 3, P, P), only if they match the compositions known."""
+        found = self.pictures.get(name)
+        if found is None or found.ndim != 5 or len(found) != len(self.levels):
+            return None
+        return found
+
+    @cached_property
+    def missing(self) -> list[str]:
+        """What a whole study would have and this one has not, a sentence each."""
+        notes = []
+        if not self.facts:
+            notes.append("study.json is not there: the question, the settings and the judges' own scores are unknown.")
+        elif not self.facts.get("finished"):
+            notes.append("The study has not finished: the numbers below are those of its last evaluation so far.")
+        if self.table is None:
+            notes.append("results.parquet is not there: no arm has been judged yet.")
+        elif self.table.num_rows > len(self.rows):
+            notes.append("Some evaluations lack a seed or a composition; they are left out.")
+        silent = [arm for arm in self.arms if arm not in self.measured]
+        if self.table is not None and silent:
+            notes.append(f"No results yet for {_listed(silent)}.")
+        if len(set(self.last_steps.values())) > 1:
+            steps = [f"{arm} {self.last_steps[arm]:,}" for arm in self.measured]
+            notes.append(f"The arms stand at different steps: {_listed(steps)}.")
+        single = [arm for arm in self.measured if self.members[arm] == 1]
+        if single:
+            notes.append(f"Only one seed of {_listed(single)}: no interval can be given, and another seed may differ.")
+        elif len(set(self.members.values())) > 1:
+            counts = [f"{arm} {self.members[arm]}" for arm in self.measured]
+            notes.append(f"The arms have different numbers of seeds: {_listed(counts)}.")
+        if not self.pictures:
+            notes.append("pictures.safetensors is not there: no pictures can be shown.")
+        else:
+            blind = [arm for arm in self.measured if self.picture_set(arm) is None]
+            if blind:
+                notes.append(f"No pictures of {_listed(blind)}.")
+        return notes
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def read_study(folder: Path) -> Finished:
+    """Read what `folder` holds. Raises UserError when it is no study at all or when a file of it cannot be read."""
+    facts_path, table_path, pictures_path = (
+        folder / name for name in ("study.json", "results.parquet", "pictures.safetensors")
+    )
+    if not facts_path.is_file() and not table_path.is_file():
+        raise UserError(f"{folder} holds no study (neither study.json nor results.parquet): run `recombine run` first.")
+    facts: dict[str, Any] = {}
+    table = None
+    pictures: dict[str, np.ndarray] = {}
+    path = facts_path
+    try:
+        if facts_path.is_file():
+            facts = json.loads(facts_path.read_text(encoding="utf-8"))
+            if not isinstance(facts, dict):
+                raise ValueError("not an object")
+        path = table_path
+        if table_path.is_file():
+            table = pq.read_table(table_path)
+            lacking = {"arm", "member", "step", "composition", "level", "seed", "joint"} - set(table.column_names)
+            if lacking:
+                raise ValueError(f"no column {', '.join(sorted(lacking))}")
+            table = table if table.num_rows else None
+        path = pictures_path
+        if pictures_path.is_file():
+            pictures = load_file(pictures_path)
+    except (ValueError, OSError, pa.ArrowException, SafetensorError) as error:
+        raise UserError(f"{path} cannot be read ({error}): run the study again to write it anew.") from error
+    return Finished(folder, facts, table, pictures)

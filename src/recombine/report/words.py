@@ -1,0 +1,208 @@
+"""The numbers of a study in plain sentences. Every word here follows from the table; nothing is written by hand."""
+
+from dataclasses import dataclass, replace
+
+from recombine.errors import UserError
+from recombine.judges.statistics import Comparison, Interval, compare_arms, holm, summarize
+from recombine.report.reading import Finished
+
+CLEAR = 0.05
+"""A difference is called one when its corrected p-value is below this."""
+
+GOOD = 0.9
+"""Below this, the trained compositions or the tokenizer's ceiling make the rest hard to read, and it is said."""
+
+
+def level_name(level: int) -> str:
+    return "trained" if level == 0 else f"level-{level}"
+
+
+def percent(share: float) -> str:
+    """97 %; one decimal near the ends, so that 99.6 % is not called all and 0.4 % not nothing."""
+    value = 100 * share
+    near_end = 0 < value < 1 or 99 < value < 100
+    text = f"{value:.1f}" if near_end else f"{value:.0f}"
+    if near_end and text in ("100.0", "0.0"):  # 99.97 % is still not all
+        text = "> 99.9" if value > 50 else "< 0.1"
+    return f"{text}\u00a0%"
+
+
+def span(low: float, high: float) -> str:
+    """An interval of shares, "91–99 %"; with decimals only when it is narrow."""
+    digits = 0 if high - low >= 0.02 else 1
+    return f"{100 * low:.{digits}f}–{100 * high:.{digits}f}\u00a0%"
+
+
+def points(difference: float) -> str:
+    """A difference of shares in percentage points with its sign; a real minus, not a hyphen."""
+    text = f"{100 * difference:+.0f}" if abs(difference) >= 0.01 else f"{100 * difference:+.1f}"
+    return text.replace("-", "\u2212") if float(text) else "0"
+
+
+def p_value(p: float) -> str:
+    """A p-value whose rounding never moves it across the line of what is called clear."""
+    if p < 0.001:
+        return "p < 0.001"
+    digits = 2 if p >= 0.1 else 3
+    while digits < 6 and (round(p, digits) < CLEAR) != (p < CLEAR):
+        digits += 1
+    return f"p = {p:.{digits}f}"
+
+
+def join(words: list[str], last: str = "and") -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def cells(study: Finished, column: str) -> dict[tuple[str, int], Interval]:
+    """{(arm, level): interval over members at the arm's last step}; empty when the table lacks the column."""
+    if not study.rows or column not in study.rows[0]:
+        return {}
+    return {(s.arm, s.level): s.interval for s in summarize(study.rows, column)}
+
+
+def comparisons(study: Finished) -> tuple[list[Comparison], list[str]]:
+    """All pairs of arms at all levels beyond training, corrected together as they are read together; what failed."""
+    found: list[Comparison] = []
+    failed: list[str] = []
+    for level in sorted({row["level"] for row in study.rows} - {0}):
+        try:
+            found += compare_arms(study.rows, level)
+        except UserError as error:
+            failed.append(str(error))
+    corrected = holm([one.difference.p for one in found])
+    return [replace(one, p_corrected=p) for one, p in zip(found, corrected, strict=True)], failed
+
+
+def better(one: Comparison) -> str | None:
+    """The arm that is clearly better, or None: the numbers cannot tell."""
+    if one.p_corrected is None or one.p_corrected >= CLEAR:
+        return None
+    return one.arm_a if one.difference.mean > 0 else one.arm_b
+
+
+@dataclass(frozen=True)
+class Ability:
+    """One arm's answer to the study's question at one level, in two or three words."""
+
+    arm: str
+    words: str
+    tone: str  # good, bad or open: colours the mark
+
+
+def ability(arm: str, cell: Interval) -> Ability:
+    """Can it? Judged by the whole interval, not by the mean, against nine tenths, one tenth and one half."""
+    if cell.low is None or cell.high is None:
+        return Ability(arm, "one seed: cannot tell", "open")
+    if cell.low >= 0.9:
+        return Ability(arm, "yes", "good")
+    if cell.high <= 0.1:
+        return Ability(arm, "no", "bad")
+    if cell.low > 0.5:
+        return Ability(arm, "mostly yes", "good")
+    if cell.high < 0.5:
+        return Ability(arm, "mostly no", "bad")
+    if cell.low > 0.1 and cell.high < 0.9:
+        return Ability(arm, "sometimes", "open")
+    return Ability(arm, "cannot tell", "open")
+
+
+def abilities(study: Finished) -> tuple[int | None, list[Ability]]:
+    """The level farthest from training, and what each arm can do there."""
+    shown = cells(study, "joint")
+    far = max((level for _, level in shown if level > 0), default=None)
+    if far is None:
+        return None, []
+    return far, [ability(arm, shown[arm, far]) for arm in study.measured if (arm, far) in shown]
+
+
+def _numbers(study: Finished, shown: dict[tuple[str, int], Interval], levels: list[int]) -> str:
+    """Per arm its accuracy at each level beyond training."""
+    parts: list[str] = []
+    for arm in study.measured:
+        own = [percent(shown[arm, k].mean) + ("" if parts else f" at level-{k}") for k in levels if (arm, k) in shown]
+        if own:
+            parts.append(f"{join(own)} for {arm}")
+    return f"Of the combinations never trained on, the share drawn right is {', '.join(parts)}." if parts else ""
+
+
+def _contrast(study: Finished, pairs: list[Comparison]) -> str:
+    """Which arm is better, at the level farthest from training, then at the nearer ones where that one is open."""
+    sentences = []
+    for level in sorted({one.level for one in pairs}, reverse=True):
+        here = [one for one in pairs if one.level == level]
+        clear = [one for one in here if better(one)]
+        texts = []
+        for one in sorted(clear, key=lambda one: -abs(one.difference.mean))[:3]:
+            winner = better(one)
+            loser = one.arm_b if winner == one.arm_a else one.arm_a
+            gap = points(abs(one.difference.mean)).lstrip("+")
+            texts.append(f"{winner} beats {loser} by {gap} points ({p_value(one.p_corrected or 0.0)})")
+        open_pairs = [f"{one.arm_a} and {one.arm_b}" for one in here if not better(one)]
+        if texts:
+            sentences.append(f"At level-{level} {join(texts)}.")
+        if open_pairs and len(open_pairs) == len(here) > 1:
+            sentences.append(f"At level-{level} the seeds cannot tell any two arms apart.")
+        elif open_pairs:
+            sentences.append(f"At level-{level} the seeds cannot tell which of {join(open_pairs, 'or')} is better.")
+        if clear:
+            break
+    return " ".join(sentences)
+
+
+def answer(study: Finished) -> str:
+    """Two or three sentences: the accuracies beyond training, and which arm is better, if that can be told."""
+    shown = cells(study, "joint")
+    levels = sorted({level for _, level in shown} - {0})
+    if not shown:
+        return "There is no answer yet: no arm has been judged."
+    if not levels:
+        return "There is no answer yet: only trained combinations have been judged."
+    sentences = [_numbers(study, shown, levels)]
+    pairs, _ = comparisons(study)
+    tested = [one for one in pairs if one.p_corrected is not None]
+    if tested:
+        sentences.append(_contrast(study, tested))
+    elif len(study.measured) > 1:
+        sentences.append("With one seed in common the arms cannot be compared: cannot tell which is better.")
+    return " ".join(sentences)
+
+
+def level_mean(
+    per_composition: dict[str, dict[str, float]], levels: dict[str, int], level: int, key: str
+) -> float | None:
+    """Mean of one ceiling number over a level's compositions; None when it was not measured."""
+    own = [entry for code, entry in per_composition.items() if levels.get(code) == level]
+    values = [entry.get(key) for entry in own if isinstance(entry, dict)]
+    known = [float(value) for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def warnings(study: Finished) -> list[str]:
+    """Reasons to read the table with care, found in the numbers."""
+    notes = []
+    shown = cells(study, "joint")
+    for arm in study.measured:
+        trained = shown.get((arm, 0))
+        if trained is not None and trained.mean < GOOD:
+            notes.append(
+                f"{arm} gets only {percent(trained.mean)} of the combinations it was trained on right: "
+                "its misses elsewhere may mean too little training rather than no recombination."
+            )
+        probe = cells(study, "joint_probe_only")
+        for level in sorted(set(study.levels.values())):
+            both = shown.get((arm, level)), probe.get((arm, level))
+            if both[0] and both[1] and both[1].mean - both[0].mean > 0.15:
+                notes.append(
+                    f"At {level_name(level)} the probe alone would credit {arm} with {percent(both[1].mean)} "
+                    f"instead of {percent(both[0].mean)}: the rest are not valid images of this world."
+                )
+    for name in study.part("tokenizers"):
+        ceiling = study.part("tokenizers", name, "ceiling")
+        for level in sorted(set(study.levels.values())):
+            top = level_mean(ceiling, study.levels, level, "joint")
+            if top is not None and top < GOOD:
+                notes.append(
+                    f"Tokenizer {name} itself reproduces only {percent(top)} of real {level_name(level)} images "
+                    "rightly: no generator on top of it can be expected to do better."
+                )
+    return notes

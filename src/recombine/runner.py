@@ -1,0 +1,165 @@
+"""Run a study from its first tokenizer to its report: the one place that joins the stages, the arms and the page.
+
+The same call goes on where an earlier one stopped.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recombine import files
+from recombine.errors import UserError
+from recombine.progress import say
+from recombine.report.page import write_report
+from recombine.splits import code
+from recombine.studies import stages
+from recombine.studies.arms import PICTURES, ArmResult, run_arm
+from recombine.studies.results import write_results
+from recombine.studies.spec import Study
+from recombine.studies.store import Store, claim_folder
+from recombine.worlds import make_images
+
+
+def run_study(study: Study, out: Path, store: Path | None = None, device: str = "auto") -> Path:
+    """Run `study` into the folder `out`; returns the path of its report.
+
+    Finished parts are kept in `store`, which several studies may share; by default it is $RECOMBINE_STORE, or
+    `out`/store.
+    """
+    out = Path(out)
+    started, clock = datetime.now(UTC), time.perf_counter()
+    chosen = pick_device(device)
+    with claim_folder(out, study.hash, study.name):
+        setting = stages.open_setting(study, Store(store or os.environ.get("RECOMBINE_STORE") or out / "store"), chosen)
+        fitted = stages.fit_tokenizers(setting)
+        probe, probe_facts, probe_recipe = stages.train_probe(setting)
+        judge, judge_facts = stages.calibrate_judge(setting, probe, probe_recipe, fitted)
+        ceilings = stages.measure_ceilings(setting, judge, fitted)
+        judge_recipe = {"probe": probe_recipe, "tokenizers": [entry.recipe for entry in fitted.values()]}
+        arms = {
+            name: run_arm(setting, name, arm, stages.tokenizer_of(fitted, arm), judge, judge_recipe)
+            for name, arm in study.arms.items()
+        }
+        table = write_results(out, [row for arm in arms.values() for row in arm.rows])
+        files.save_tensors_atomic(out / "pictures.safetensors", _pictures(setting, fitted, arms))
+        facts = {
+            "name": study.name,
+            "question": study.question,
+            "study": study.resolved(),
+            "hash": study.hash,
+            "command": " ".join(["recombine", *sys.argv[1:]]),
+            "versions": versions(),
+            "hardware": hardware(chosen),
+            "started": started.isoformat(timespec="seconds"),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": setting.seconds | {"total": time.perf_counter() - clock},
+            "world": {
+                "name": setting.world.name,
+                "image_size": setting.world.image_size,
+                "factors": [{"name": f.name, "values": list(f.values)} for f in setting.world.factors],
+            },
+            "split": {
+                "train": [code(c) for c in setting.split.train],
+                "levels": {code(c): level for c, level in setting.split.levels.items()},
+            },
+            "judge": {"probe": probe_facts, **judge_facts},
+            "tokenizers": {
+                name: {"settings": entry.settings.model_dump(mode="json"), "log": entry.log, "ceiling": ceilings[name]}
+                for name, entry in fitted.items()
+            },
+            "arms": {
+                name: {
+                    "settings": arm.model_dump(mode="json"),
+                    "tokenizer": stages.tokenizer_of(fitted, arm).name,
+                    **arms[name].facts,
+                }
+                for name, arm in study.arms.items()
+            },
+        }
+        files.save_json_atomic(out / "study.json", facts)
+        report = write_report(out)
+    say(f"results: {table}, report: {report}")
+    return report
+
+
+def pick_device(word: str) -> torch.device:
+    """auto is a CUDA GPU where there is one."""
+    if word == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if word == "cuda" and not torch.cuda.is_available():
+        raise UserError(
+            "there is no CUDA GPU that torch can use here; run with --device cpu, or see `recombine doctor`."
+        )
+    return torch.device(word)
+
+
+def _pictures(
+    setting: stages.Setting, fitted: dict[str, stages.FittedTokenizer], arms: dict[str, ArmResult]
+) -> dict[str, Tensor]:
+    """Real images, their reconstructions and each arm's first samples, per composition, as bytes."""
+    kinds = len(setting.split.compositions)
+    real = make_images(
+        setting.world, setting.split.compositions, PICTURES, stages.SHARED_SEED, "pictures", setting.device
+    )
+
+    def grid(images: Tensor) -> Tensor:
+        return (images * 255).round().to(torch.uint8).cpu().view(kinds, PICTURES, *images.shape[1:])
+
+    tensors = {"real": grid(real.images)}
+    for name, entry in fitted.items():
+        tensors[f"reconstruction.{name}"] = grid(entry.tokenizer.decode(entry.tokenizer.encode(real.images).mean))
+    for name, arm in arms.items():
+        tensors |= {
+            name: arm.pictures["images"],
+            f"{name}.valid": arm.pictures["valid"],
+            f"{name}.right": arm.pictures["right"],
+        }
+    return tensors
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    found = {name: metadata.version(name) for name in ("recombine", "torch", "numpy") if _installed(name)}
+    return {"python": platform.python_version(), **found, "code": code_version()}
+
+
+def _installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def code_version() -> str:
+    """The commit this package runs from, marked where files differ from it; "released" outside a checkout."""
+    folder = Path(__file__).resolve().parent
+    try:
+        commit = _git(folder, "rev-parse", "--short=12", "HEAD")
+        changed = _git(folder, "status", "--porcelain", "--", str(folder.parent))
+    except (OSError, subprocess.SubprocessError):
+        return os.environ.get("RECOMBINE_COMMIT", "released")
+    return commit + ("+changes" if changed else "")
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """The machine, as far as it matters for speed."""
+    facts: dict[str, Any] = {"device": device.type, "cores": os.cpu_count(), "machine": platform.machine()}
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        facts |= {"gpu": properties.name, "gpu_memory_gib": round(properties.total_memory / 2**30, 1)}
+    return facts

@@ -1,0 +1,241 @@
+"""One arm: all its members trained together, judged at every evaluation, and able to go on after any interruption."""
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recombine import files
+from recombine.conditioning import condition
+from recombine.errors import UserError
+from recombine.generators import Generator, build_generator
+from recombine.judges import Judge, Verdicts
+from recombine.nets.backbone import SIZES
+from recombine.progress import say, track
+from recombine.randomness import Draws
+from recombine.splits import code
+from recombine.studies.spec import Arm
+from recombine.studies.stages import RECIPES, FittedTokenizer, Setting, to_images, token_shape, training_data
+from recombine.training import Trainer
+from recombine.worlds import make_images
+
+DATA_SEED = 0  # all arms and members train on the same images; members choose their own batches
+SAMPLED_AT_ONCE = 1024  # images per member: a constant, so that a member's samples do not depend on the other members
+SAVE_EVERY = 30.0  # seconds between checkpoints
+STEPS_AT_ONCE = 20  # between looks at the clock
+PICTURES = 8  # kept per composition, the first ones drawn
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """A finished arm."""
+
+    rows: Rows
+    pictures: dict[str, Tensor]  # "images" (K, n, 3, P, P), "valid" and "right" (K, n), all uint8
+    facts: dict[str, Any]
+
+
+def run_arm(
+    setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, judge_recipe: dict[str, Any]
+) -> ArmResult:
+    """Train and judge an arm, or take it from the store."""
+    recipe = {
+        "version": RECIPES["arm"],
+        "world": setting.study.world.model_dump(mode="json"),
+        "train": [code(c) for c in setting.split.train],
+        "tokenizer": entry.recipe,
+        "judge": judge_recipe,
+        "judging": setting.study.judging.model_dump(mode="json"),
+        "arm": arm.model_dump(mode="json"),
+        "dtype": str(arm.training.dtype(setting.device)),
+        "seeds": list(setting.study.seeds),
+    }
+    if not setting.store.has("arm", recipe):
+        _train_and_store(setting, name, arm, entry, judge, recipe)
+    tensors, facts = setting.store.load("arm", recipe)
+    pictures = {key.removeprefix("pictures."): t for key, t in tensors.items() if key.startswith("pictures.")}
+    return ArmResult(facts["rows"], pictures, {key: value for key, value in facts.items() if key != "rows"})
+
+
+def evaluation_steps(steps: int, evaluations: int) -> list[int]:
+    """`evaluations` steps spread evenly, the last one at the end."""
+    return sorted({round(steps * (k + 1) / evaluations) for k in range(evaluations)})
+
+
+def make_trainer(setting: Setting, arm: Arm, entry: FittedTokenizer) -> Trainer:
+    """The members of an arm at step 0."""
+    generator = build_generator(
+        arm.generator,
+        token_shape(entry.tokenizer),
+        arm.conditioning,
+        setting.world.factors,
+        SIZES[arm.training.size],
+        setting.study.seeds,
+    ).to(setting.device)
+    images = make_images(setting.world, setting.split.train, arm.training.images, DATA_SEED, "training", setting.device)
+    data = training_data(setting.world, entry.tokenizer, arm.conditioning, images, generator.takes)
+    return Trainer(generator, data, arm.training)
+
+
+def _train_and_store(
+    setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, recipe: dict[str, Any]
+) -> None:
+    work = _Work(setting.store.folder / f"arm-{setting.store.key('arm', recipe)}.work")
+    trainer = make_trainer(setting, arm, entry)
+    rows, earlier = work.resume(trainer)
+    if trainer.steps_done:
+        say(f"arm {name}: going on at step {trainer.steps_done} of {arm.training.steps}")
+    started = saved = time.perf_counter()
+    pictures: dict[str, Tensor] = {}
+    stops = evaluation_steps(arm.training.steps, setting.study.judging.evaluations)
+    previous = max([0, *(stop for stop in stops if stop <= trainer.steps_done)])
+    if trainer.steps_done == stops[-1]:
+        # Killed between the last evaluation and the entry in the store: only the pictures are drawn again.
+        pictures = evaluate(setting, arm, entry, judge, trainer, name)[1]
+    with track(arm.training.steps, f"arm {name}", done=trainer.steps_done) as advance:
+        for stop in (stop for stop in stops if stop > trainer.steps_done):
+            while trainer.steps_done < stop:
+                steps = min(STEPS_AT_ONCE, stop - trainer.steps_done)
+                trainer.run(steps)
+                advance(steps)
+                if time.perf_counter() - saved > SAVE_EVERY:
+                    work.save(trainer, rows, earlier + time.perf_counter() - started)
+                    saved = time.perf_counter()
+            losses = trainer.take_mean_loss(stop - previous)
+            previous = stop
+            new, pictures = evaluate(setting, arm, entry, judge, trainer, name)
+            for row in new:
+                # A member that diverged has no loss to write down; its samples are judged like any others.
+                row["loss"] = losses[row["member"]] if math.isfinite(losses[row["member"]]) else None
+            rows += new
+            work.save(trainer, rows, earlier + time.perf_counter() - started)
+            saved = time.perf_counter()
+            advance(0, note=_levels_note(new))
+    seconds = earlier + time.perf_counter() - started
+    setting.seconds[f"arm {name}"] = seconds
+    tensors = {key: tensor for key, tensor in trainer.state().items() if key.startswith(("weight.", "average."))}
+    tensors |= {f"pictures.{key}": tensor for key, tensor in pictures.items()}
+    parameters = sum(weight.numel() for weight in trainer.weights) // len(setting.study.seeds)
+    setting.store.save("arm", recipe, tensors, {"rows": rows, "seconds": seconds, "parameters": parameters})
+    work.remove()
+    say(
+        f"arm {name}: {arm.training.steps} steps of {len(setting.study.seeds)} members in {seconds:.0f} s; "
+        f"{_levels_note([row for row in rows if row['step'] == arm.training.steps])}"
+    )
+
+
+class _Work:
+    """The folder of an unfinished arm: its last checkpoint and the rows judged so far."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint.safetensors"
+        self.judged = folder / "judged.json"
+
+    def save(self, trainer: Trainer, rows: Rows, seconds: float) -> None:
+        """Rows first: a kill in between leaves rows past the checkpoint, which `resume` drops and which come out equal
+        again."""
+        files.save_json_atomic(self.judged, {"rows": rows, "seconds": seconds})
+        files.save_tensors_atomic(self.checkpoint, trainer.state())
+
+    def resume(self, trainer: Trainer) -> tuple[Rows, float]:
+        """Bring the trainer to the checkpoint, if there is one; the rows up to it and the seconds spent."""
+        if not self.checkpoint.exists():
+            return [], 0.0
+        fix = f"delete the folder {self.folder} and give the same command again: this arm starts anew"
+        tensors = files.load_tensors(self.checkpoint, trainer.device, fix)
+        judged = files.load_json(self.judged, fix)
+        try:
+            trainer.load(tensors)
+            rows = [row for row in judged["rows"] if row["step"] <= trainer.steps_done]
+            return rows, float(judged["seconds"])
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise UserError(f"{self.checkpoint} does not hold this arm; {fix}.") from error
+
+    def remove(self) -> None:
+        rmtree(self.folder, ignore_errors=True)
+
+
+def evaluate(
+    setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge, trainer: Trainer, name: str
+) -> tuple[Rows, dict[str, Tensor]]:
+    """Draw and judge samples of every composition with averaged and with raw weights: the rows, and a few pictures of
+    member 0."""
+    samples = setting.study.judging.samples
+    compositions = torch.tensor(setting.split.compositions, device=setting.device)
+    labels = compositions.repeat_interleave(samples, 0)  # (K * n, F)
+    cond = condition(setting.world, arm.conditioning.kind, labels, setting.world.canonical(labels))
+    members, kinds = len(setting.study.seeds), len(compositions)
+
+    def judged() -> tuple[Tensor, dict[str, Tensor]]:
+        """Images (M, K * n, 3, P, P) and verdicts, each (M, K, n) or (M, K, n, F)."""
+        images = draw_images(trainer.generator, entry, cond, trainer, arm.generator.guidance)
+        verdicts = judge.judge(images.flatten(0, 1), labels.repeat(members, 1))
+        return images, {
+            field: getattr(verdicts, field).view(members, kinds, samples, *getattr(verdicts, field).shape[1:])
+            for field in Verdicts.__dataclass_fields__
+        }
+
+    with trainer.averaged():
+        images, averaged = judged()
+    _, raw = judged()
+    shares = {word: averaged[word].float().mean(2).cpu() for word in ("joint", "valid", "joint_probe_only")}
+    shares |= {f"{word}_raw": raw[word].float().mean(2).cpu() for word in list(shares)}
+    factors = averaged["right"].float().mean(2).cpu()  # (M, K, F)
+    rows: Rows = []
+    for member, seed in enumerate(setting.study.seeds):
+        for place, composition in enumerate(setting.split.compositions):
+            row: dict[str, Any] = {
+                "study": setting.study.name,
+                "arm": name,
+                "member": member,
+                "seed": seed,
+                "step": trainer.steps_done,
+                "composition": code(composition),
+                "level": setting.split.level(composition),
+                "n": samples,
+            }
+            row |= {word: share[member, place].item() for word, share in shares.items()}
+            row |= {
+                f"factor_{factor.name}": factors[member, place, f].item()
+                for f, factor in enumerate(setting.world.factors)
+            }
+            rows.append(row)
+    kept = min(PICTURES, samples)
+    first = images[0].view(kinds, samples, *images.shape[2:])[:, :kept]
+    pictures = {
+        "images": (first * 255).round().to(torch.uint8).cpu(),
+        "valid": averaged["valid"][0, :, :kept].to(torch.uint8).cpu(),
+        "right": averaged["joint_probe_only"][0, :, :kept].to(torch.uint8).cpu(),
+    }
+    return rows, pictures
+
+
+@torch.no_grad()
+def draw_images(
+    generator: Generator, entry: FittedTokenizer, cond: Tensor, trainer: Trainer, guidance: float
+) -> Tensor:
+    """Images (M, B, 3, P, P) for conditions (B, W), the same for every member; the noise follows from seed and step."""
+    drawn = []
+    for place, chunk in enumerate(cond.split(SAMPLED_AT_ONCE)):
+        draws = Draws(trainer.seeds, f"evaluation {place}", trainer.step)
+        tokens = generator.sample(chunk.expand(len(trainer.seeds), -1, -1), draws, guidance)
+        drawn.append(
+            to_images(entry.tokenizer, tokens).nan_to_num(0.0)
+        )  # a diverged member draws black, which is refused
+    return torch.cat(drawn, dim=1)
+
+
+def _levels_note(rows: Rows) -> str:
+    """One evaluation in a few words: the mean joint accuracy at each level."""
+    levels = sorted({row["level"] for row in rows})
+    means = [[row["joint"] for row in rows if row["level"] == level] for level in levels]
+    words = ["trained" if level == 0 else f"level-{level}" for level in levels]
+    return ", ".join(f"{word} {sum(mean) / len(mean):.0%}" for word, mean in zip(words, means, strict=True))

@@ -1,0 +1,172 @@
+"""What a study is: one question, one world and split, and arms that differ in what is being asked about.
+
+A study file may give a tokenizer, conditioning, generator and training once, as defaults of every arm; here each arm
+has all four in full. `reading.py` turns the one into the other.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, model_validator
+
+from recombine.conditioning import ConditioningSettings
+from recombine.errors import UserError
+from recombine.files import content_hash
+from recombine.generators import GeneratorSettings, check_generator
+from recombine.judges import JudgingSettings
+from recombine.settings import Settings
+from recombine.splits import SplitSettings, make_split
+from recombine.studies import reading
+from recombine.tokenizers import TokenizerSettings, check_fits
+from recombine.training import TrainingSettings
+from recombine.worlds import WorldSettings, build_world
+
+RESERVED = ("real", "reconstruction")  # names of pictures in the study's folder that are no arm's
+
+
+def _plain_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9_-]{1,60}", name):
+        raise ValueError(f"{name!r} is no name; use small letters, digits, _ and -")
+    return name
+
+
+def _arm_name(name: str) -> str:
+    if name in RESERVED:
+        raise ValueError(f"{name!r} cannot name an arm: the pictures of the data are called that")
+    return _plain_name(name)
+
+
+def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+    if twice:
+        raise ValueError(f"seed {twice[0]} is there twice; a repeated seed is the same member again, not more evidence")
+    return seeds
+
+
+Name = Annotated[str, AfterValidator(_plain_name)]
+ArmName = Annotated[str, AfterValidator(_arm_name)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class Arm(Settings):
+    """One column of a study: a generator with everything it is trained with."""
+
+    tokenizer: TokenizerSettings = Field(description="images to tokens: pixels, vae or vqvae")
+    conditioning: ConditioningSettings = ConditioningSettings()
+    generator: GeneratorSettings = Field(description="what is trained: dit or maskgit")
+    training: TrainingSettings = TrainingSettings()
+
+
+class Study(Settings):
+    """A study, complete: running it needs nothing else, and its hash names everything its results depend on."""
+
+    name: Annotated[Name, Field(description="a short name for tables and folders")]
+    question: Annotated[str, Field(min_length=1, max_length=1000, description="what is asked, in a sentence")]
+    world: Annotated[WorldSettings, Field(description="where the images come from")]
+    split: Annotated[SplitSettings, Field(description="which compositions are trained on")]
+    judging: JudgingSettings = JudgingSettings()
+    seeds: Annotated[
+        tuple[Seed, ...],
+        Field(min_length=1, max_length=1024, description="one member of every arm each"),
+        AfterValidator(_distinct),
+    ] = (0, 1, 2)
+    arms: dict[ArmName, Arm] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Study":
+        parts = {name: getattr(self, name) for name in type(self).model_fields}
+        wrong = [f"{'.'.join(path)}: {sentence}" for path, sentence in mistakes_between(parts)]
+        if wrong:
+            raise ValueError("; ".join(wrong))
+        return self
+
+    @property
+    def members(self) -> int:
+        """How many seeds every arm is trained with."""
+        return len(self.seeds)
+
+    def resolved(self) -> dict[str, Any]:
+        """Everything, as plain JSON data; `Study.model_validate` reads it back."""
+        return self.model_dump(mode="json")
+
+    @property
+    def hash(self) -> str:
+        """The same for equal studies, today and next year. The wording of the question does not count."""
+        return content_hash({word: value for word, value in self.resolved().items() if word != "question"})
+
+
+def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What no section can know by itself, as (place, sentence). Parts that are wrong by themselves are left out."""
+    world, split, judging = (parts.get(word) for word in ("world", "split", "judging"))
+    if world is not None and split is not None:
+        try:
+            make_split(split, [(factor.name, len(factor.values)) for factor in build_world(world).factors])
+        except (UserError, ValueError) as error:
+            yield ("split",), str(error).rstrip(".")
+    for name, arm in parts.get("arms", {}).items():
+        if world is not None:
+            try:
+                check_fits(arm.tokenizer, world.image_size)
+            except ValueError as error:
+                yield ("arms", name, "tokenizer"), str(error).rstrip(".")
+        codes = getattr(arm.tokenizer, "codes", None)
+        for assumed in {codes, codes or 2}:  # with a codebook assumed, the second reason shows beside the first
+            try:
+                check_generator(arm.generator, assumed, arm.conditioning)
+            except ValueError as error:
+                yield ("arms", name), str(error).rstrip(".")
+        steps = arm.training.steps
+        if judging is not None and judging.evaluations > steps:
+            yield (
+                ("arms", name),
+                f"{judging.evaluations} evaluations do not fit in {steps} steps; take fewer, or train longer",
+            )
+
+
+def load_study(place: str, shrunk: bool = False) -> Study:
+    """The study in a file, or the one of that name in the library; refused with all its mistakes if there are any.
+
+    `shrunk`, or RECOMBINE_SHRINK=1 in the environment, makes it a smoke test.
+    """
+    text, source = reading.study_text(place)
+    study = parse_study(text, source)
+    return shrink(study) if shrunk or os.environ.get("RECOMBINE_SHRINK", "0") not in ("", "0") else study
+
+
+def parse_study(text: str, source: str = "study") -> Study:
+    """The study that a YAML text describes; `source` is its name in messages."""
+    mistakes = reading.Mistakes(source)
+    return reading.build_study(reading.parse(text, mistakes), Study, mistakes, mistakes_between)
+
+
+def make_study(words: Mapping[str, Any]) -> Study:
+    """A study from Python, in the words of the file: `make_study({"name": "mine", "split": "hamming", ...})`."""
+    mistakes = reading.Mistakes("study")
+    return reading.build_study(reading.from_python(words, mistakes), Study, mistakes, mistakes_between)
+
+
+def shrink(study: Study) -> Study:
+    """A smoke test of the same shape: same world, split and arms, every stage run, nothing trained long enough to mean
+    anything (so it has another name). Arms keep their order of length."""
+    words = study.resolved()
+    words["name"] = f"{study.name[:53]}-shrunk"
+    words["seeds"] = words["seeds"][:2]
+    words["judging"] |= {"samples": min(study.judging.samples, 8), "evaluations": 2}
+    longest = max(arm.training.steps for arm in study.arms.values())
+    for arm in words["arms"].values():
+        training, tokenizer, generator = arm["training"], arm["tokenizer"], arm["generator"]
+        training |= {
+            "size": "xs",
+            "steps": max(2, 20 * training["steps"] // longest),
+            "warmup": min(training["warmup"], 2),
+        }
+        training |= {"batch": min(training["batch"], 16), "images": min(training["images"], 64)}
+        generator["sampling_steps"] = min(generator["sampling_steps"], 4)
+        # The judge must accept 99 % of reconstructions, so a tokenizer cannot be cut short at will: with 4 x 4 pixels a
+        # token 200 steps give 51 % and 800 barely pass. Finer tokens are learned soonest (measured, 16 and 28 pixels).
+        if tokenizer.get("factor", 0) > 1 and study.world.image_size % 2 == 0:
+            caps = {"factor": 2, "width": 32, "depth": 1, "steps": 600, "batch": 64}
+            tokenizer |= {word: min(tokenizer[word], cap) for word, cap in caps.items()}
+    return Study.model_validate(words)

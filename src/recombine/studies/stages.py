@@ -1,0 +1,232 @@
+"""The stages of a study up to the arms: tokenizers, probe, judge, ceilings. Each is found in the store or made and put
+there.
+
+A recipe names everything a result depends on; RECIPES counts the versions of our own code. Raise a number when a change
+alters what that stage gives (the golden tests tell), and old entries are simply no longer found.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recombine.conditioning import ConditioningSettings, condition
+from recombine.generators import TokenShape, build_generator
+from recombine.generators.dit import DiTSettings
+from recombine.generators.maskgit import MaskGITSettings
+from recombine.judges import Judge, Probe, build_judge, build_probe, calibrate, fit_probe
+from recombine.nets.backbone import SIZES
+from recombine.progress import say
+from recombine.randomness import Draws
+from recombine.splits import Split, code, make_split
+from recombine.studies.spec import Arm, Study
+from recombine.studies.store import Store
+from recombine.tokenizers import Tokenizer, TokenizerSettings, build_tokenizer, fit_tokenizer
+from recombine.training import Trainer, TrainingData, TrainingSettings
+from recombine.worlds import Images, World, build_world, make_images
+
+RECIPES = {"tokenizer": 1, "probe": 1, "judge": 1, "arm": 1}
+SHARED_SEED = 0  # of what all arms share: their members differ in the generator alone
+TOKENIZER_IMAGES = 8000  # in all, over the compositions the tokenizer sees
+HALF_TRAINED_STEPS = 30  # enough to leave noise behind, far too few to draw a valid image
+CEILING_IMAGES = 256  # per composition
+
+
+@dataclass
+class Setting:
+    """What every stage of one study shares."""
+
+    study: Study
+    world: World
+    split: Split
+    store: Store
+    device: torch.device
+    seconds: dict[str, float]  # spent on each stage by this run; what came from the store took none
+
+    def took(self, stage: str, started: float) -> float:
+        """Notes and returns the seconds since `started`."""
+        self.seconds[stage] = time.perf_counter() - started
+        return self.seconds[stage]
+
+
+def open_setting(study: Study, store: Store, device: torch.device) -> Setting:
+    world = build_world(study.world)
+    split = make_split(study.split, [(factor.name, len(factor.values)) for factor in world.factors])
+    return Setting(study, world, split, store, device, {})
+
+
+@dataclass
+class FittedTokenizer:
+    """A tokenizer with the name it has in the study."""
+
+    name: str
+    settings: TokenizerSettings
+    recipe: dict[str, Any]
+    tokenizer: Tokenizer
+    log: dict[str, Any]
+
+
+def fit_tokenizers(setting: Setting) -> dict[str, FittedTokenizer]:
+    """Every tokenizer that an arm asks for, once each, by name: its kind, numbered where a kind comes with several
+    settings."""
+    fitted: dict[str, FittedTokenizer] = {}
+    for arm in setting.study.arms.values():
+        if any(entry.settings == arm.tokenizer for entry in fitted.values()):
+            continue
+        same_kind = sum(entry.settings.kind == arm.tokenizer.kind for entry in fitted.values())
+        name = arm.tokenizer.kind + (f"-{same_kind + 1}" if same_kind else "")
+        fitted[name] = _fit_one(setting, name, arm.tokenizer)
+    return fitted
+
+
+def tokenizer_of(fitted: Mapping[str, FittedTokenizer], arm: Arm) -> FittedTokenizer:
+    return next(entry for entry in fitted.values() if entry.settings == arm.tokenizer)
+
+
+def seen_compositions(setting: Setting, settings: TokenizerSettings) -> Sequence[tuple[int, ...]]:
+    """What a tokenizer is fitted on: all compositions, or the trained ones."""
+    return setting.split.train if getattr(settings, "sees", "all") == "train" else setting.split.compositions
+
+
+def _fit_one(setting: Setting, name: str, settings: TokenizerSettings) -> FittedTokenizer:
+    compositions = seen_compositions(setting, settings)
+    recipe = {
+        "version": RECIPES["tokenizer"],
+        "world": setting.study.world.model_dump(mode="json"),
+        "compositions": [code(c) for c in compositions],
+        "tokenizer": settings.model_dump(mode="json"),
+        "seed": SHARED_SEED,
+    }
+    started = time.perf_counter()
+    if setting.store.has("tokenizer", recipe):
+        tensors, facts = setting.store.load("tokenizer", recipe, setting.device)
+        tokenizer = build_tokenizer(settings, setting.world.image_size, setting.world.channels).to(setting.device)
+        tokenizer.load_state_dict(tensors)
+        tokenizer.eval().requires_grad_(False)
+        return FittedTokenizer(name, settings, recipe, tokenizer, facts)
+    per_composition = max(TOKENIZER_IMAGES // len(compositions), 50)
+    images = make_images(setting.world, compositions, per_composition, SHARED_SEED, "tokenizer", setting.device)
+    tokenizer, log = fit_tokenizer(settings, images.images, SHARED_SEED)
+    setting.store.save("tokenizer", recipe, tokenizer.state_dict(), log)
+    seconds = setting.took(f"tokenizer {name}", started)
+    say(f"tokenizer {name}: fitted in {seconds:.0f} s, mean error of a pixel {log['absolute_error']:.4f}")
+    return FittedTokenizer(name, settings, recipe, tokenizer, log)
+
+
+def train_probe(setting: Setting) -> tuple[Probe, dict[str, Any], dict[str, Any]]:
+    """The probe, its facts and its recipe; raises where it fails its gate."""
+    recipe = {"version": RECIPES["probe"], "world": setting.study.world.model_dump(mode="json"), "seed": SHARED_SEED}
+    started = time.perf_counter()
+    if setting.store.has("probe", recipe):
+        tensors, facts = setting.store.load("probe", recipe, setting.device)
+        probe = build_probe(setting.world).to(setting.device)
+        probe.load_state_dict(tensors)
+        return probe.eval(), facts, recipe
+    probe, facts = fit_probe(setting.world, SHARED_SEED, setting.device)
+    setting.store.save("probe", recipe, probe.state_dict(), facts)
+    seconds, worst = setting.took("probe", started), min(facts["accuracy"].values())
+    say(f"probe: trained in {seconds:.0f} s, right on {worst:.1%} or more of the real images of every composition")
+    return probe, facts, recipe
+
+
+def calibrate_judge(
+    setting: Setting, probe: Probe, probe_recipe: dict[str, Any], fitted: Mapping[str, FittedTokenizer]
+) -> tuple[Judge, dict[str, Any]]:
+    """The judge of the whole study: one threshold, whatever the tokenizer; tested against garbage before it judges
+    anything."""
+    recipe = {
+        "version": RECIPES["judge"],
+        "probe": probe_recipe,
+        "tokenizers": [entry.recipe for entry in fitted.values()],
+        "seed": SHARED_SEED,
+    }
+    started = time.perf_counter()
+    if setting.store.has("judge", recipe):
+        tensors, facts = setting.store.load("judge", recipe, setting.device)
+        return build_judge(setting.world, probe, tensors, facts, setting.device), facts
+    reconstruct = {
+        name: (entry.tokenizer, seen_compositions(setting, entry.settings)) for name, entry in fitted.items()
+    }
+    half_trained = {
+        f"half-trained {family} on {name}": images
+        for name, entry in fitted.items()
+        for family, images in _half_trained(setting, entry).items()
+    }
+    judge, facts = calibrate(setting.world, probe, reconstruct, half_trained, SHARED_SEED, setting.device)
+    setting.store.save("judge", recipe, judge.state(), facts)
+    seconds = setting.took("judge", started)
+    accepted, refused = min(facts["accepted"].values()), min(facts["refused"].values())
+    say(
+        f"judge: calibrated in {seconds:.0f} s, accepts {accepted:.1%} or more of real images and reconstructions, "
+        f"refuses {refused:.1%} or more of every kind of garbage"
+    )
+    return judge, facts
+
+
+def _half_trained(setting: Setting, entry: FittedTokenizer) -> dict[str, Tensor]:
+    """Samples of models stopped long before they can draw: the garbage a probe is tempted to call some composition."""
+    shape = token_shape(entry.tokenizer)
+    families = {"dit": DiTSettings(sampling_steps=20)} | ({"maskgit": MaskGITSettings()} if shape.codes else {})
+    conditioning = ConditioningSettings(kind="quantized")
+    images = make_images(setting.world, setting.split.train, 100, SHARED_SEED, "half-trained", setting.device)
+    compositions = torch.tensor(setting.split.compositions, device=setting.device)
+    compositions = compositions.repeat_interleave(-(-256 // len(compositions)), 0)
+    cond = condition(setting.world, "quantized", compositions, setting.world.canonical(compositions))
+    drawn = {}
+    for family, settings in families.items():
+        generator = build_generator(settings, shape, conditioning, setting.world.factors, SIZES["xs"], [SHARED_SEED])
+        data = training_data(setting.world, entry.tokenizer, conditioning, images, generator.takes)
+        training = TrainingSettings(size="xs", batch=64, steps=HALF_TRAINED_STEPS, warmup=10)
+        trainer = Trainer(generator.to(setting.device), data, training)
+        trainer.run(HALF_TRAINED_STEPS)
+        tokens = generator.sample(cond[None], Draws(trainer.seeds, "half-trained"))
+        drawn[family] = to_images(entry.tokenizer, tokens)[0]
+    return drawn
+
+
+def token_shape(tokenizer: Tokenizer) -> TokenShape:
+    return TokenShape(tokenizer.grid, tokenizer.channels, tokenizer.codes)
+
+
+def training_data(
+    world: World, tokenizer: Tokenizer, conditioning: ConditioningSettings, images: Images, takes: str
+) -> TrainingData:
+    """Images as the tokens and conditions a generator trains on."""
+    tokens = tokenizer.encode(images.images)
+    cond = condition(world, conditioning.kind, images.labels, images.values)
+    if takes == "ids":
+        assert tokens.ids is not None
+        return TrainingData(tokens.ids, None, cond)
+    return TrainingData(tokens.mean, tokens.std, cond)
+
+
+def to_images(tokenizer: Tokenizer, tokens: Tensor) -> Tensor:
+    """Sampled tokens (M, B, T) or (M, B, T, C) as images (M, B, 3, P, P)."""
+    latents = tokenizer.embed(tokens) if tokens.dtype == torch.int64 else tokens
+    images = tokenizer.decode(latents.flatten(0, 1))
+    return images.view(*tokens.shape[:2], *images.shape[1:])
+
+
+def measure_ceilings(
+    setting: Setting, judge: Judge, fitted: Mapping[str, FittedTokenizer]
+) -> dict[str, dict[str, Any]]:
+    """Per tokenizer and composition, how its reconstructions of fresh real images are judged: no generator can do
+    better."""
+    real = make_images(
+        setting.world, setting.split.compositions, CEILING_IMAGES, SHARED_SEED, "ceiling", setting.device
+    )
+    ceilings: dict[str, dict[str, Any]] = {}
+    for name, entry in fitted.items():
+        rebuilt = entry.tokenizer.decode(entry.tokenizer.encode(real.images).mean)
+        verdicts = judge.judge(rebuilt, real.labels)
+        ceilings[name] = {}
+        for place, composition in enumerate(setting.split.compositions):
+            rows = slice(place * CEILING_IMAGES, (place + 1) * CEILING_IMAGES)
+            ceilings[name][code(composition)] = {
+                word: getattr(verdicts, word)[rows].float().mean().item()
+                for word in ("joint", "valid", "joint_probe_only")
+            }
+    return ceilings

@@ -1,0 +1,43 @@
+"""What tests share: one store, so that the tokenizer, probe and judge of the small studies are made once in a test
+run."""
+
+from pathlib import Path
+
+import pytest
+
+from recombine.studies.spec import Study, make_study
+
+
+@pytest.fixture(scope="session")
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("shared") / "store"
+
+
+@pytest.fixture(scope="session")
+def small_study() -> Study:
+    """Both families, two members, four evaluations, on the tokenizer that shrunk studies have."""
+    return make_study(
+        {
+            "name": "small",
+            "question": "Does the runner run?",
+            "world": {"kind": "shapes2d", "image_size": 12},
+            "split": "hamming",
+            "tokenizer": {
+                "kind": "vqvae",
+                "factor": 2,
+                "codes": 64,
+                "channels": 8,
+                "width": 32,
+                "depth": 1,
+                "steps": 600,
+                "batch": 64,
+            },
+            "training": {"size": "xs", "steps": 120, "batch": 8, "images": 64},
+            "judging": {"samples": 8, "evaluations": 4},
+            "members": 2,
+            "arms": {
+                "maskgit": {"generator": {"kind": "maskgit", "sampling_steps": 4}},
+                "dit": {"generator": {"kind": "dit", "sampling_steps": 4}},
+            },
+        }
+    )

@@ -1,0 +1,151 @@
+"""A finished study folder with invented numbers, for tests of what reads one (nothing here is a result).
+
+Eight compositions (shape x colour x size), trained on the star of "000" and its three neighbours, so that there are
+three level-1 compositions and one of level-2. The curves rise at a speed that depends on the arm and the level.
+"""
+
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors.numpy import save_file
+
+FACTORS = (("shape", ("circle", "square")), ("colour", ("blue", "orange")), ("size", ("small", "large")))
+CODES = tuple("".join(map(str, c)) for c in itertools.product((0, 1), repeat=3))
+TRAIN = ("000", "001", "010", "100")
+LEVELS = {code: max(0, code.count("1") - 1) for code in CODES}
+# Where each arm's accuracy ends per level, and how far members lie apart there.
+ENDS = {
+    "maskgit": ((0.99, 0.62, 0.05), (0.005, 0.05, 0.04)),
+    "dit": ((0.995, 0.97, 0.72), (0.003, 0.01, 0.12)),
+    "dit-ddpm": ((0.98, 0.95, 0.66), (0.01, 0.02, 0.15)),
+}
+COLOURS = ((0.23, 0.47, 0.85), (0.95, 0.55, 0.15))
+
+
+def draw(code: str, random: np.random.Generator, pixels: int, blur: float = 0.0) -> np.ndarray:
+    """One uint8 picture (3, P, P) of a composition, its object a little off the middle."""
+    shape, colour, size = (int(c) for c in code)
+    radius = (0.2, 0.34)[size] * pixels
+    middle = pixels / 2 + random.uniform(-0.1, 0.1, 2) * pixels
+    y, x = np.mgrid[:pixels, :pixels] + 0.5
+    dy, dx = y - middle[0], x - middle[1]
+    distance = np.hypot(dx, dy) if shape == 0 else np.maximum(abs(dx), abs(dy)) * 1.1
+    cover = np.clip((radius - distance) / (1.0 + blur) + 0.5, 0, 1)
+    ink = np.asarray(COLOURS[colour])[:, None, None]
+    picture = 0.93 * (1 - cover) + ink * cover + random.normal(0, 0.01 + blur / 20, (3, pixels, pixels))
+    return (np.clip(picture, 0, 1) * 255).round().astype(np.uint8)
+
+
+def _rows(arms: Sequence[str], members: int, steps: Sequence[int], random: np.random.Generator) -> list[dict[str, Any]]:
+    rows = []
+    for arm, member, step, code in itertools.product(arms, range(members), steps, CODES):
+        ends, spreads = ENDS[arm]
+        level = LEVELS[code]
+        lean = np.random.default_rng([member, level, len(arm)]).normal(0, spreads[level])
+        speed = 1 - np.exp(-4.0 * step / steps[-1] / (1 + 0.8 * level))
+        joint = float(np.clip((ends[level] + lean) * speed + random.normal(0, 0.01), 0, 1))
+        raw = float(np.clip(joint - 0.06 * random.random(), 0, 1))
+        row: dict[str, Any] = {"study": "fake", "arm": arm, "member": member, "seed": 100 + member, "step": step}
+        row |= {"composition": code, "level": level, "n": 64, "joint": joint}
+        row |= {f"factor_{name}": min(1.0, joint + 0.1 * random.random()) for name, _ in FACTORS}
+        row |= {"valid": min(1.0, joint + 0.03), "joint_probe_only": min(1.0, joint + 0.12 * (1 - joint) + 0.02)}
+        row |= {"joint_raw": raw, "valid_raw": min(1.0, raw + 0.03), "joint_probe_only_raw": min(1.0, raw + 0.05)}
+        row["loss"] = 2.0 - 1.5 * float(speed)
+        rows.append(row)
+    return rows
+
+
+def _pictures(arms: Sequence[str], count: int, pixels: int, random: np.random.Generator) -> dict[str, np.ndarray]:
+    def sheet(blur: float) -> np.ndarray:
+        return np.stack([np.stack([draw(code, random, pixels, blur) for _ in range(count)]) for code in CODES])
+
+    tensors = {"real": sheet(0.0), "reconstruction.vq": sheet(0.6), "reconstruction.vae": sheet(0.9)}
+    for arm in arms:
+        right = np.zeros((len(CODES), count), np.uint8)
+        valid = np.zeros((len(CODES), count), np.uint8)
+        drawn = np.zeros((len(CODES), count, 3, pixels, pixels), np.uint8)
+        for k, code in enumerate(CODES):
+            share = ENDS[arm][0][LEVELS[code]]
+            for i in range(count):
+                right[k, i] = random.random() < share + 0.1
+                valid[k, i] = random.random() < share + 0.2
+                shown = code if right[k, i] else TRAIN[random.integers(len(TRAIN))]
+                drawn[k, i] = draw(shown, random, pixels, 0.3 if valid[k, i] else 5.0)
+        tensors |= {arm: drawn, f"{arm}.right": right, f"{arm}.valid": valid}
+    return tensors
+
+
+def write_fake_study(
+    folder: Path,
+    *,
+    arms: Sequence[str] = ("maskgit", "dit", "dit-ddpm"),
+    members: int = 3,
+    evaluations: int = 6,
+    pictures: bool = True,
+    count: int = 8,
+    pixels: int = 28,
+    name: str = "objectives-demo",
+    question: str = "Can MaskGIT and DiT draw combinations of shape, colour and size that they never saw?",
+) -> Path:
+    """Write results.parquet, study.json and pictures.safetensors into `folder` as a finished study leaves them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(0)
+    steps = [500 * (i + 1) for i in range(evaluations)]
+    pq.write_table(pa.Table.from_pylist(_rows(arms, members, steps, random)), folder / "results.parquet")
+    if pictures:
+        save_file(_pictures(arms, count, pixels, random), folder / "pictures.safetensors")
+    tokenizers = {
+        "vq": {"kind": "vqvae", "codes": 64, "sees": "all"},
+        "vae": {"kind": "vae", "latent": 4, "sees": "all"},
+    }
+    ceiling = {
+        "vq": {c: {"joint": 1 - 0.01 * v, "valid": 1 - 0.005 * v, "joint_probe_only": 1.0} for c, v in LEVELS.items()},
+        "vae": {c: {"joint": 1 - 0.04 * v, "valid": 1 - 0.03 * v, "joint_probe_only": 0.99} for c, v in LEVELS.items()},
+    }
+    uses = {arm: "vq" if arm == "maskgit" else "vae" for arm in arms}
+    facts = {
+        "name": name,
+        "question": question,
+        "study": {
+            "name": name,
+            "question": question,
+            "world": {"kind": "shapes2d", "image_size": pixels, "shapes": 2, "colours": 2, "sizes": 2},
+            "split": {"kind": "levels", "train": list(TRAIN)},
+            "tokenizers": tokenizers,
+            "arms": {arm: {"generator": {"kind": arm.split("-")[0]}, "tokenizer": uses[arm]} for arm in arms},
+            "training": {"steps": steps[-1], "batch": 64, "learning_rate": 1e-3, "members": members},
+        },
+        "versions": {"python": "3.11.9", "torch": "2.13.0", "recombine": "0.1.0"},
+        "hardware": {"device": "cpu", "cpu": "an invented processor", "cores": 2},
+        "seconds": {"total": 312.4, "probe": 14.1, "tokenizers": 61.0, "arms": 219.8, "judging": 17.5},
+        "started": "2026-01-01T10:00:00+00:00",
+        "finished": "2026-01-01T10:05:12+00:00",
+        "world": {
+            "name": "shapes2d",
+            "factors": [{"name": n, "values": list(v)} for n, v in FACTORS],
+            "image_size": pixels,
+        },
+        "split": {"train": list(TRAIN), "levels": LEVELS},
+        "judge": {
+            "probe": {"accuracy": {code: 1.0 - 0.001 * int(code, 2) for code in CODES}},
+            "threshold": 0.031,
+            "accepted": {"real": 0.996, "vq": 0.993, "vae": 0.991},
+            "refused": {"noise": 1.0, "blends": 0.998, "in-between colours": 0.994, "cut shapes": 0.97},
+        },
+        "tokenizers": {
+            key: {"settings": value, "log": {"seconds": 30.0}, "ceiling": ceiling[key]}
+            for key, value in tokenizers.items()
+        },
+        "arms": {
+            arm: {"settings": {"kind": arm}, "tokenizer": uses[arm], "parameters": 812_345, "seconds": 73.3}
+            for arm in arms
+        },
+    }
+    (folder / "study.json").write_text(json.dumps(facts), encoding="utf-8")
+    return folder

@@ -1,0 +1,389 @@
+"""The report: right numbers, honest words, safe text, one file; and in a real browser, curves that work."""
+
+import html
+import json
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from fake_study import CODES, LEVELS, write_fake_study
+from recombine.errors import UserError
+from recombine.judges.statistics import Interval, summarize
+from recombine.report import summary_figure, words, write_report
+from recombine.report.figures import coarsen, encode_sets, png, shrink
+from recombine.report.page import embed
+from recombine.report.reading import read_study
+
+
+def page_of(folder: Path) -> str:
+    return write_report(folder).read_text(encoding="utf-8")
+
+
+def text_of(page: str) -> str:
+    """The words a reader sees, without tags, script and style."""
+    bare = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.S)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", bare)))
+
+
+def curve_data(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="curve-data">(.*?)</script>', page, re.S)
+    assert found
+    return json.loads(found.group(1))
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_fake_study(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="module")
+def page(study: Path) -> str:
+    return page_of(study)
+
+
+# --- what the page says -------------------------------------------------------------------------------------------
+
+
+def test_table_shows_the_statistics_of_every_arm_and_level(study: Path, page: str) -> None:
+    text = text_of(page)
+    rows = pq.read_table(study / "results.parquet").to_pylist()
+    summaries = summarize(rows)
+    assert len(summaries) == 9
+    for one in summaries:
+        assert one.interval.low is not None and one.interval.high is not None
+        shown = f"{words.percent(one.interval.mean)} {words.span(one.interval.low, one.interval.high)}"
+        assert re.sub(r"\s+", " ", shown) in text, (one.arm, one.level)
+
+
+def test_curves_hold_every_member_at_every_step(study: Path, page: str) -> None:
+    data = curve_data(page)
+    assert [arm["name"] for arm in data["arms"]] == ["maskgit", "dit", "dit-ddpm"]
+    for row in pq.read_table(study / "results.parquet").to_pylist():
+        arm = next(a for a in data["arms"] if a["name"] == row["arm"])
+        at = arm["steps"].index(row["step"])
+        for measure in ("joint", "joint_raw", "joint_probe_only", "joint_probe_only_raw"):
+            assert arm["values"][measure][row["composition"]][at][row["member"]] == pytest.approx(
+                row[measure], abs=1e-4
+            )
+
+
+def test_page_is_one_small_file_without_outside_resources(page: str) -> None:
+    assert len(page.encode()) < 2_000_000
+    for address in re.findall(r'(?:src|href)\s*=\s*"([^"]*)"', page):
+        assert address.startswith(("data:", "#")), address
+    assert (
+        "@import" not in page and "url(" not in page and "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    )
+    assert "https://" not in page
+
+
+def test_each_generated_picture_has_its_verdict(study: Path, page: str) -> None:
+    pictures = read_study(study).pictures
+    for arm in ("maskgit", "dit"):
+        right, valid = pictures[f"{arm}.right"], pictures[f"{arm}.valid"]
+        counts = [(right & valid).sum(), (right & (1 - valid)).sum(), (1 - right).sum()]
+        spoken = re.findall(
+            rf'aria-label="{arm}: of 8 pictures (\d+) right and valid, (\d+) right by [^"]*?, (\d+) wrong"', page
+        )
+        assert len(spoken) == len(CODES)
+        assert [sum(int(one[i]) for one in spoken) for i in range(3)] == counts
+
+
+def test_user_text_is_escaped(tmp_path: Path) -> None:
+    evil = "</script><script>document.documentElement.dataset.evil=1</script>\"'&"
+    folder = write_fake_study(tmp_path / "s", arms=("dit",), evaluations=2, count=1, name=evil, question=f"Q {evil}?")
+    facts = json.loads((folder / "study.json").read_text())
+    facts["world"]["factors"][0]["values"][0] = evil  # reaches the script's data through the compositions' words
+    (folder / "study.json").write_text(json.dumps(facts))
+    page = page_of(folder)
+    assert "<script>document" not in page
+    assert page.count("</script") == 3  # the error listener, the data, the program
+    assert evil in curve_data(page)["compositions"][0]["words"]
+    assert evil in html.unescape(page)
+
+
+def test_embedded_json_cannot_leave_its_element() -> None:
+    data = {"a": "</script><!--<script>", "b": "\u2028&amp;"}
+    text = str(embed(data))
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == data
+    with pytest.raises(ValueError):
+        embed(float("nan"))
+
+
+# --- the words of the answer --------------------------------------------------------------------------------------
+
+
+def rewrite(folder: Path, ends: dict[tuple[str, int], list[float]]) -> Path:
+    """Set joint of every row of (arm, level) to its member's number."""
+    table = pq.read_table(folder / "results.parquet")
+    joint = [ends[row["arm"], row["level"]][row["member"]] for row in table.to_pylist()]
+    at = table.column_names.index("joint")
+    pq.write_table(table.set_column(at, "joint", [joint]), folder / "results.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (Interval(0.96, 0.93, 0.99, 3), "yes"),
+        (Interval(0.96, 0.70, 1.0, 3), "mostly yes"),
+        (Interval(0.96, 0.40, 1.0, 3), "cannot tell"),
+        (Interval(0.50, 0.35, 0.63, 3), "sometimes"),
+        (Interval(0.30, 0.20, 0.40, 3), "mostly no"),
+        (Interval(0.03, 0.0, 0.06, 3), "no"),
+        (Interval(1.0, None, None, 1), "one seed: cannot tell"),
+    ],
+)
+def test_ability_follows_the_interval_not_the_mean(cell: Interval, expected: str) -> None:
+    assert words.ability("dit", cell).words == expected
+
+
+def test_answer_names_the_winner_only_when_it_is_clear(tmp_path: Path) -> None:
+    folder = write_fake_study(tmp_path / "s", arms=("maskgit", "dit"), evaluations=2, pictures=False)
+    same = {
+        ("maskgit", 0): [0.99] * 3,
+        ("dit", 0): [0.99] * 3,
+        ("maskgit", 1): [0.5, 0.6, 0.7],
+        ("dit", 1): [0.7, 0.5, 0.6],
+    }
+    clear = same | {("maskgit", 2): [0.02, 0.05, 0.03], ("dit", 2): [0.8, 0.82, 0.85]}
+    answer = words.answer(read_study(rewrite(folder, clear)))
+    assert "At level-2 dit beats maskgit by 79 points" in answer
+    assert "60\u00a0% at level-1 and 3\u00a0% at level-2 for maskgit" in answer
+    open_ = same | {("maskgit", 2): [0.1, 0.9, 0.4], ("dit", 2): [0.8, 0.3, 0.9]}
+    answer = words.answer(read_study(rewrite(folder, open_)))
+    assert "beats" not in answer and "At level-2 the seeds cannot tell which of maskgit and dit is better" in answer
+    assert "At level-1 the seeds cannot tell" in answer
+    worse = clear | {("maskgit", 2): clear["dit", 2], ("dit", 2): clear["maskgit", 2]}
+    folder = rewrite(folder, worse)
+    assert "At level-2 maskgit beats dit by 79 points" in words.answer(read_study(folder))
+    text = text_of(page_of(folder))
+    assert "maskgit − dit: +79 points" in text and "maskgit is better" in text
+
+
+def test_all_comparisons_of_the_page_are_corrected_together(study: Path) -> None:
+    pairs, failed = words.comparisons(read_study(study))
+    assert not failed and len(pairs) == 6  # three pairs at two levels
+    smallest = min(pairs, key=lambda one: one.difference.p or 1.0)
+    assert smallest.p_corrected == pytest.approx(min(1.0, 6 * (smallest.difference.p or 1.0)))
+
+
+def test_weak_training_and_low_ceiling_are_said(tmp_path: Path) -> None:
+    folder = write_fake_study(tmp_path / "s", arms=("maskgit",), evaluations=2, pictures=False)
+    assert not words.warnings(read_study(folder))
+    rewrite(folder, {("maskgit", 0): [0.67] * 3, ("maskgit", 1): [0.3] * 3, ("maskgit", 2): [0.1] * 3})
+    facts = json.loads((folder / "study.json").read_text())
+    facts["tokenizers"]["vq"]["ceiling"]["111"]["joint"] = 0.002
+    (folder / "study.json").write_text(json.dumps(facts))
+    text = text_of(page_of(folder))
+    assert "maskgit gets only 67 % of the combinations it was trained on right" in text
+    assert "Tokenizer vq itself reproduces only 0.2 % of real level-2 images" in text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(1.0, "100"), (0.9996, "> 99.9"), (0.996, "99.6"), (0.5, "50"), (0.004, "0.4"), (0, "0")]
+)
+def test_percent_never_rounds_to_all_or_nothing(share: float, text: str) -> None:
+    assert words.percent(share) == f"{text}\u00a0%"
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(0.04996, "p = 0.04996"), (0.0502, "p = 0.0502"), (0.0499, "p = 0.0499"), (0.3, "p = 0.30"), (1e-9, "p < 0.001")],
+)
+def test_p_value_stays_on_its_side_of_the_line(p: float, text: str) -> None:
+    shown = words.p_value(p)
+    number = float(shown.split()[-1])
+    assert (number < words.CLEAR) == (p < words.CLEAR)
+    assert shown.startswith(text[:8])
+
+
+# --- what is missing ----------------------------------------------------------------------------------------------
+
+
+def test_one_member_without_pictures(tmp_path: Path) -> None:
+    folder = write_fake_study(tmp_path / "s", arms=("maskgit", "dit"), members=1, evaluations=1, pictures=False)
+    text = text_of(page_of(folder))
+    assert "Only one seed of maskgit and dit" in text and "pictures.safetensors is not there" in text
+    assert "cannot tell which is better" in text and "beats" not in text
+
+
+def test_partly_finished_study(tmp_path: Path) -> None:
+    folder = write_fake_study(tmp_path / "s", arms=("maskgit", "dit"), evaluations=3)
+    rows = pq.read_table(folder / "results.parquet")
+    keep = [r["arm"] == "maskgit" and not (r["step"] == 1500 and r["member"] == 2) for r in rows.to_pylist()]
+    pq.write_table(rows.filter(keep), folder / "results.parquet")
+    facts = json.loads((folder / "study.json").read_text())
+    del facts["finished"], facts["seconds"], facts["judge"]
+    (folder / "study.json").write_text(json.dumps(facts))
+    text = text_of(page_of(folder))
+    assert "The study has not finished" in text and "No results yet for dit" in text
+    assert "Some evaluations lack a seed" in text and "step 1,000 · 3 seeds" in text  # step 1500 lacks member 2
+
+
+@pytest.mark.parametrize("left", ["study.json", "results.parquet"])
+def test_any_single_file_gives_a_page(tmp_path: Path, left: str) -> None:
+    folder = write_fake_study(tmp_path / "s", arms=("dit",), evaluations=2)
+    for path in folder.iterdir():
+        if path.name != left:
+            path.unlink()
+    text = text_of(page_of(folder))
+    assert "What is missing" in text
+    assert ("no arm has been judged" in text) == (left == "study.json")
+
+
+def test_no_study_and_damaged_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no study"):
+        write_report(tmp_path)
+    for name in ("study.json", "results.parquet", "pictures.safetensors"):
+        folder = write_fake_study(tmp_path / name, arms=("dit",), evaluations=1, count=1)
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2])
+        with pytest.raises(UserError, match=name):
+            write_report(folder)
+        assert not list(folder.glob("*report.html*"))
+
+
+def test_written_whole_over_an_older_page(tmp_path: Path) -> None:
+    folder = write_fake_study(tmp_path / "s", arms=("dit",), evaluations=1, pictures=False)
+    (folder / "report.html").write_text("old")
+    assert page_of(folder).rstrip().endswith("</html>")
+    assert sorted(p.name for p in folder.iterdir()) == ["report.html", "results.parquet", "study.json"]
+
+
+# --- pictures -----------------------------------------------------------------------------------------------------
+
+
+def decode_png(data: bytes) -> np.ndarray:
+    """A reader for the three filters our writer uses, (3, H, W)."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, body = 8, b""
+    width = height = 0
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        name, content = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(name + content)
+        if name == b"IHDR":
+            width, height = struct.unpack(">II", content[:8])
+        body += content if name == b"IDAT" else b""
+        at += 12 + length
+    lines = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, 1 + 3 * width)
+    rows = lines[:, 1:].reshape(height, width, 3).astype(np.int64)
+    assert len(set(lines[:, 0])) == 1
+    rows = {0: lambda r: r, 1: lambda r: r.cumsum(1), 2: lambda r: r.cumsum(0)}[int(lines[0, 0])](rows) % 256
+    return rows.astype(np.uint8).transpose(2, 0, 1)
+
+
+@pytest.mark.parametrize("kind", ["noise", "rows", "columns", "flat"])
+def test_png_gives_the_picture_back(kind: str) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (3, 12, 9)).astype(np.uint8)
+    picture = {
+        "noise": noise,
+        "rows": noise[:, :, :1] + 0 * noise,
+        "columns": noise[:, :1] + 0 * noise,
+        "flat": 0 * noise + 7,
+    }[kind]
+    assert (decode_png(png(picture)) == picture).all()
+
+
+def test_pictures_are_made_to_fit() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (8, 8, 3, 128, 128)).astype(np.uint8)
+    small = shrink(noise, 56)
+    assert small.shape[-1] == 32 and abs(small.mean() - noise.mean()) < 1
+    ramp = np.arange(256, dtype=np.uint8)
+    assert abs(coarsen(ramp, 5).astype(int) - ramp).max() <= 5 and coarsen(ramp, 5)[[0, -1]].tolist() == [0, 255]
+    sets = encode_sets({"real": noise, "dit": noise}, 8, 300_000)
+    assert sum(len(uri) for rows in sets.values() for row in rows for uri in row) <= 300_000
+    assert [len(rows) for rows in sets.values()] == [8, 8] and len(sets["dit"][0]) >= 1
+
+
+def test_large_worlds_are_sampled_per_level(tmp_path: Path) -> None:
+    folder = write_fake_study(tmp_path / "s", arms=("dit",), evaluations=1, pictures=False)
+    facts = json.loads((folder / "study.json").read_text())
+    facts["split"]["levels"] = {f"{i:03d}": i % 5 for i in range(1000)}
+    facts["world"]["factors"] = [{"name": n, "values": [str(v) for v in range(10)]} for n in "abc"]
+    (folder / "study.json").write_text(json.dumps(facts))
+    (folder / "results.parquet").unlink()
+    assert page_of(folder).count("<code>") < 150
+
+
+def test_summary_figure(study: Path, tmp_path: Path) -> None:
+    path = summary_figure(study, tmp_path / "new" / "figure.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    (width,) = struct.unpack(">I", path.read_bytes()[16:20])
+    assert width >= 1600 and [p.name for p in path.parent.iterdir()] == ["figure.png"]
+
+
+# --- a real browser -----------------------------------------------------------------------------------------------
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome", "chrome") if (found := shutil.which(name))),
+    None,
+)
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
+    "--window-size=1200,1600",
+]
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome on the PATH to open the page with")
+
+
+def browse(address: str) -> dict[str, str]:
+    """Open an address; the data attributes of <html> once scripts have run."""
+    assert CHROMIUM
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "--dump-dom", address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    found = re.search(r"<html\b([^>]*)>", done.stdout)
+    assert found, done.stderr[-500:]
+    return {key: html.unescape(value) for key, value in re.findall(r'data-(\w+)="([^"]*)"', found.group(1))}
+
+
+@needs_browser
+def test_curves_draw_and_controls_work_in_a_browser(study: Path, page: str) -> None:
+    seen = browse((study / "report.html").as_uri() + "#selftest")
+    assert seen.get("error") is None
+    assert seen["drawn"] == "3" and seen["selftest"] == "passed"
+
+
+@needs_browser
+def test_nothing_overflows_on_a_phone(study: Path, page: str, tmp_path: Path) -> None:
+    """Chromium's window is at least 500 pixels wide, so the page is put into a frame of 400."""
+    frame = tmp_path / "frame.html"
+    frame.write_text(
+        "<!doctype html><script>addEventListener('message', function (e) {"
+        "Object.assign(document.documentElement.dataset, {selftest: e.data.selftest, width: e.data.width})})</script>"
+        f"<iframe width=400 height=900 style='border:0' src='{(study / 'report.html').as_uri()}#selftest'></iframe>"
+    )
+    assert browse(frame.as_uri()) == {"selftest": "passed", "width": "400"}
+
+
+@needs_browser
+def test_hostile_and_poor_pages_draw_without_errors(tmp_path: Path) -> None:
+    mark = "document.documentElement.dataset.evil=1"
+    evil = f"</script><script>{mark}</script><img src=x onerror={mark}>"
+    folder = write_fake_study(
+        tmp_path / "s", arms=("dit",), members=1, evaluations=1, pictures=False, name=evil, question=evil
+    )
+    seen = browse(write_report(folder).as_uri() + "#selftest")
+    assert seen.get("evil") is None and seen.get("error") is None
+    assert seen["drawn"] == "1" and seen["selftest"] == "passed"
+    (folder / "results.parquet").unlink()
+    assert browse(write_report(folder).as_uri()) == {"drawn": "nothing"}
+
+
+def test_levels_of_the_fake_study_are_hamming_distances() -> None:
+    """The invented study must itself be right, or the tests above test nothing."""
+    train = [code for code in CODES if LEVELS[code] == 0]
+    for code in CODES:
+        assert LEVELS[code] == min(sum(a != b for a, b in zip(code, other, strict=True)) for other in train)

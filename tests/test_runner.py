@@ -1,0 +1,167 @@
+"""The runner: contract columns, nothing computed twice, and a killed study that goes on to equal results."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from recombine import files
+from recombine.errors import UserError
+from recombine.runner import run_study
+from recombine.studies.arms import evaluation_steps
+from recombine.studies.results import read_results
+from recombine.studies.spec import Study
+from recombine.training import Trainer
+
+
+@pytest.fixture(scope="module")
+def finished(small_study: Study, shared_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small study, run without interruption."""
+    out = tmp_path_factory.mktemp("finished") / "out"
+    run_study(small_study, out, shared_store, "cpu")
+    return out
+
+
+def without_arms(store: Path, target: Path) -> Path:
+    """A copy of a store in which tokenizer, probe and judge are done and every arm is still to do."""
+    return Path(shutil.copytree(store, target, ignore=shutil.ignore_patterns("arm-*")))
+
+
+def command(study: Study, folder: Path, store: Path) -> list[str]:
+    folder.mkdir(exist_ok=True)
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump(study.resolved(), sort_keys=False))
+    words = ["run", str(path), "--out", str(folder / "out"), "--store", str(store), "--device", "cpu"]
+    return [sys.executable, "-m", "recombine.cli", *words]
+
+
+def wait_for_rows(store: Path, running: subprocess.Popen, kill_after: int) -> None:
+    """Until an unfinished arm has that many evaluations on disk."""
+    deadline = time.time() + 120
+    while time.time() < deadline and running.poll() is None:
+        for judged in store.glob("arm-*.work/judged.json"):
+            if len({row["step"] for row in json.loads(judged.read_bytes())["rows"]}) >= kill_after:
+                return
+        time.sleep(0.01)
+    raise AssertionError(f"the run ended before it could be stopped: {running.poll()}")
+
+
+def test_contract_of_a_finished_study(finished: Path, small_study: Study):
+    table = read_results(finished)
+    wanted = {"study", "arm", "member", "step", "composition", "level", "n", "joint", "valid", "joint_probe_only"}
+    wanted |= {"factor_shape", "factor_colour", "factor_size", "joint_raw", "valid_raw", "joint_probe_only_raw", "loss"}
+    assert wanted <= set(table.column_names)
+    rows = table.to_pylist()
+    keys = {(row["study"], row["arm"], row["member"], row["step"], row["composition"]) for row in rows}
+    assert len(keys) == len(rows) == 2 * 2 * 4 * 8
+    assert {row["step"] for row in rows} == {30, 60, 90, 120}
+    assert {row["composition"]: row["level"] for row in rows} == {
+        "000": 0, "001": 0, "010": 0, "100": 0, "011": 1, "101": 1, "110": 1, "111": 2,
+    }  # fmt: skip
+    for row in rows:
+        assert row["n"] == 8 and row["joint"] <= min(row["valid"], row["joint_probe_only"]) <= 1
+        assert row["joint_probe_only"] <= min(row["factor_shape"], row["factor_colour"], row["factor_size"])
+    facts = json.loads((finished / "study.json").read_text())
+    assert Study.model_validate(facts["study"]) == small_study
+    assert set(facts["arms"]) == {"maskgit", "dit"} and facts["seconds"]["total"] > 0
+    assert set(facts["tokenizers"]["vqvae"]["ceiling"]) == {row["composition"] for row in rows}
+    assert min(facts["judge"]["accepted"].values()) >= 0.99 and min(facts["judge"]["refused"].values()) >= 0.99
+    assert any(kind.startswith("half-trained") for kind in facts["judge"]["half_trained_far"])
+    assert (finished / "report.html").stat().st_size > 10_000
+    assert set(files.load_tensors(finished / "pictures.safetensors")) == {
+        "real", "reconstruction.vqvae", "maskgit", "maskgit.valid", "maskgit.right", "dit", "dit.valid", "dit.right",
+    }  # fmt: skip
+
+
+def test_nothing_is_computed_twice(finished: Path, small_study: Study, shared_store: Path, tmp_path, monkeypatch):
+    def forbidden(*_args: object) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(Trainer, "run", forbidden)
+    monkeypatch.setattr("recombine.studies.stages.fit_tokenizer", forbidden)
+    monkeypatch.setattr("recombine.studies.stages.fit_probe", forbidden)
+    monkeypatch.setattr("recombine.studies.stages.calibrate", forbidden)
+    run_study(small_study, tmp_path / "again", shared_store, "cpu")
+    assert read_results(tmp_path / "again").equals(read_results(finished))
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+def test_a_stopped_study_goes_on_to_equal_results(
+    finished: Path, small_study: Study, shared_store, tmp_path, stop, code
+):
+    store = without_arms(shared_store, tmp_path / "store")
+    environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # sums depend on the number of threads
+    running = subprocess.Popen(
+        command(small_study, tmp_path / "study", store), env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    wait_for_rows(store, running, kill_after=2)
+    running.send_signal(stop)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == code, errors
+    assert not (tmp_path / "study/out/results.parquet").exists()
+    if stop == signal.SIGINT:
+        assert errors.decode().strip() == "recombine: stopped; the same command goes on"
+    again = subprocess.run(
+        command(small_study, tmp_path / "study", store), env=environment, capture_output=True, timeout=200, check=True
+    )
+    assert b"going on at step" in again.stdout
+    assert read_results(tmp_path / "study/out").equals(read_results(finished))
+    pictures = [files.load_tensors(folder / "pictures.safetensors") for folder in (tmp_path / "study/out", finished)]
+    assert all(torch.equal(pictures[0][key], pictures[1][key]) for key in pictures[1])
+    assert not list(store.glob("*.work"))
+
+
+def test_a_checkpoint_that_is_cut_short_is_one_sentence(
+    small_study: Study, shared_store, finished, tmp_path, monkeypatch
+):
+    store = without_arms(shared_store, tmp_path / "store")
+    plain = Trainer.run
+    left = iter(range(3))
+
+    def stops_soon(self: Trainer, steps: int) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        plain(self, steps)
+
+    monkeypatch.setattr(Trainer, "run", stops_soon)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(small_study, tmp_path / "out", store, "cpu")
+    monkeypatch.undo()
+    (checkpoint,) = store.glob("arm-*.work/checkpoint.safetensors")
+    whole = checkpoint.read_bytes()
+    for damage in (whole[: len(whole) // 2], b"", whole[:4] + b"\xff" * 40 + whole[44:]):
+        checkpoint.write_bytes(damage)
+        done = subprocess.run(
+            [*command(small_study, tmp_path, store)], capture_output=True, text=True, timeout=100, check=False
+        )
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert done.stderr.startswith("recombine: ") and len(done.stderr.strip().splitlines()) == 1
+        assert "cut short" in done.stderr and checkpoint.parent.name in done.stderr and "delete" in done.stderr
+
+
+def test_a_folder_of_another_study_is_refused_and_left_alone(finished: Path, small_study: Study, shared_store: Path):
+    other = small_study.model_copy(update={"name": "other"})
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+    with pytest.raises(UserError, match="belongs to another study"):
+        run_study(other, finished, shared_store, "cpu")
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
+
+
+def test_a_missing_gpu_is_said(small_study: Study, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="no CUDA GPU"):
+        run_study(small_study, tmp_path / "out", None, "cuda")
+    assert not (tmp_path / "out").exists()
+
+
+def test_evaluations_are_spread_to_the_end():
+    assert evaluation_steps(100, 4) == [25, 50, 75, 100]
+    assert evaluation_steps(3, 3) == [1, 2, 3] and evaluation_steps(11_000, 1) == [11_000]
