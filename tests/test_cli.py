@@ -61,7 +61,7 @@ def test_help_needs_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["run", "demo", "report", "worlds", "doctor", "version"])
+@pytest.mark.parametrize("command", ["run", "demo", "report", "worlds", "words", "doctor", "version"])
 def test_every_command_has_an_example(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:

@@ -15,6 +15,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def blocks() -> list[Block]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, shared_store: Path) -> Iterator[Path]:
     """The one folder all blocks run in, with `recombine` on the path whether or not the package is installed."""
     home = tmp_path_factory.mktemp("readme")
     command = tmp_path_factory.mktemp("bin") / "recombine"
@@ -103,7 +104,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n')
     command.chmod(0o755)
     (home.parent / "path").write_text(os.pathsep.join([str(command.parent), str(Path(sys.executable).parent)]))
-    return home
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RECOMBINE_STORE", str(shared_store))  # shrunk studies have the tokenizer other tests made
+        yield home
 
 
 def run(command: list[str], folder: Path, shrink: bool) -> None:

@@ -134,6 +134,21 @@ def worlds(
 
 
 @app.command()
+def words(
+    section: Annotated[str | None, typer.Argument(help="The section to list; without it all are.")] = None,
+) -> None:
+    """List every word a study file may use, with its default, what it may be, and what it means.
+
+    Example: [bold]recombine words generator[/bold]
+    """
+    import shutil
+
+    from recombine.studies.words import listing
+
+    typer.echo(listing(section, min(shutil.get_terminal_size().columns, 120)), nl=False)
+
+
+@app.command()
 def doctor() -> None:
     """Say what this machine has and what it can run.
 

@@ -26,7 +26,7 @@ class ConditioningSettings(Settings):
     """What the model is told, and how often a part of it is withheld while training."""
 
     kind: Literal["full", "quantized"] = Field(
-        default="quantized", description="continuous values, or class indices only"
+        default="quantized", description="full: continuous values; quantized: class indices only"
     )
     dropout: float = Field(
         default=0.0, ge=0, lt=1, description="chance that a factor is withheld, each by itself, per sample"

@@ -20,6 +20,7 @@ from recombine import files
 from recombine.errors import UserError
 from recombine.progress import say
 from recombine.report.page import write_report
+from recombine.report.terminal import print_summary
 from recombine.splits import code
 from recombine.studies import stages
 from recombine.studies.arms import PICTURES, ArmResult, run_arm
@@ -54,6 +55,7 @@ def run_study(study: Study, out: Path, store: Path | None = None, device: str = 
         facts = {
             "name": study.name,
             "question": study.question,
+            "limits": study.limits,
             "study": study.resolved(),
             "hash": study.hash,
             "command": " ".join(["recombine", *sys.argv[1:]]),
@@ -87,7 +89,8 @@ def run_study(study: Study, out: Path, store: Path | None = None, device: str = 
         }
         files.save_json_atomic(out / "study.json", facts)
         report = write_report(out)
-    say(f"results: {table}, report: {report}")
+    print_summary(out)
+    say(f"results: {table}")
     return report
 
 

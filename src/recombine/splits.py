@@ -81,7 +81,9 @@ class HammingSplit(_Kind):
     """Train the all-zero composition and those that differ from it in at most `distance` factors (the papers'
     split)."""
 
-    kind: Literal["hamming"] = "hamming"
+    kind: Literal["hamming"] = Field(
+        default="hamming", description="the all-zero composition and those near it are trained: the papers' split"
+    )
     distance: int = Field(default=1, ge=1, description="how many factors of a trained composition may differ from zero")
 
 
@@ -89,24 +91,34 @@ class BoxSplit(_Kind):
     """Each factor's values fall in a common part (the first `common`) and a rare one; a composition is trained when at
     most `rare` of its factors take rare values, so an axis-aligned box (an orthotope) is held out in the far corner."""
 
-    kind: Literal["box"] = "box"
+    kind: Literal["box"] = Field(
+        default="box",
+        description="a box in the far corner is held out, where too many factors take rare values at once",
+    )
     common: tuple[int, ...] = Field(description="per factor, how many of its first values are common")
     rare: int | None = Field(
-        default=None, ge=0, description="rare values a trained composition may have; default: all but one"
+        default=None,
+        ge=0,
+        description="rare values a trained composition may have; null: as many as there are factors, less one",
     )
 
 
 class DiagonalSplit(_Kind):
     """Train a band around the main diagonal: all factors near the same relative position in their range."""
 
-    kind: Literal["diagonal"] = "diagonal"
+    kind: Literal["diagonal"] = Field(
+        default="diagonal",
+        description="a band around the main diagonal is trained: all factors at about the same place in their range",
+    )
     width: float = Field(default=0.0, ge=0, le=1, description="allowed spread of the relative positions, 0 to 1")
 
 
 class RandomSplit(_Kind):
     """Train `n` compositions drawn at random so that every factor value is seen in at least `k` of them."""
 
-    kind: Literal["random"] = "random"
+    kind: Literal["random"] = Field(
+        default="random", description="compositions drawn at random are trained, with every factor value among them"
+    )
     n: int = Field(ge=1, description="how many compositions are trained")
     k: int = Field(default=1, ge=1, description="every factor value is in at least this many trained compositions")
     seed: int = Field(default=0, ge=0, description="which draw")
@@ -115,8 +127,8 @@ class RandomSplit(_Kind):
 class ListedSplit(_Kind):
     """Train exactly the compositions written down, such as ["000", "011"]."""
 
-    kind: Literal["listed"] = "listed"
-    train: tuple[str, ...] = Field(description="the trained compositions, one digit a factor")
+    kind: Literal["listed"] = Field(default="listed", description="exactly the compositions written down are trained")
+    train: tuple[str, ...] = Field(description="the trained compositions, one digit a factor: ['000', '011']")
 
 
 SplitSettings = Annotated[

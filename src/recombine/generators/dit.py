@@ -21,7 +21,7 @@ Predict = Callable[[Tensor, Tensor], Tensor]  # (noisy tokens (M, B, T, C), time
 class DiTSettings(Settings):
     """Diffusion of all tokens at once."""
 
-    kind: Literal["dit"] = "dit"
+    kind: Literal["dit"] = Field(default="dit", description="diffusion transformer: all tokens are denoised together")
     objective: Literal["flow", "ddpm"] = Field(default="flow", description="flow matching (velocity) or DDPM (noise)")
     sampling_steps: int = Field(
         default=50, ge=1, le=1000, description="Euler steps (flow) or respaced ancestral steps (ddpm)"

@@ -21,7 +21,10 @@ from recombine.worlds.base import Factor
 class MaskGITSettings(Settings):
     """Masked prediction of categories."""
 
-    kind: Literal["maskgit"] = "maskgit"
+    kind: Literal["maskgit"] = Field(
+        default="maskgit",
+        description="masked prediction of codes, revealed in order of confidence; needs tokenizer vqvae",
+    )
     loss_on: Literal["masked", "all"] = Field(default="masked", description="tokens that the loss counts")
     smoothing: float = Field(default=0.0, ge=0, lt=1, description="label smoothing; the original uses 0.1")
     sampling_steps: int = Field(default=12, ge=1, description="iterations of the decoder")

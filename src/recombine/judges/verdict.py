@@ -23,12 +23,13 @@ from recombine.errors import UserError
 from recombine.judges.negatives import far_from_real, make_negatives
 from recombine.judges.probe import Probe
 from recombine.judges.rerender import Paintable, Reading, paintable, read
+from recombine.progress import track
 from recombine.settings import Settings
 from recombine.tokenizers import Tokenizer
 from recombine.worlds import Composition, World, make_images
 
 MUST = 0.99  # of every positive kind must pass, of every negative kind must be refused
-AIM = 0.0025  # share of the calibration positives that each of the two limits may lose
+AIM = 0.0015  # share of the calibration positives that each of the two limits may lose
 LEAST_DEFECT = 0.02  # a defect limit below this would refuse differences no eye sees
 LEAST_SLACK = 0.1
 MOST_SLACK = 1.0  # ranges at most doubled: in-between colours start at three times the jitter
@@ -38,8 +39,8 @@ LEAST_EARLY = 20  # half-trained samples that must be left after those near real
 class JudgingSettings(Settings):
     """How often and on how many samples the members are judged."""
 
-    samples: int = Field(default=128, ge=1)  # per composition, member and evaluation
-    evaluations: int = Field(default=6, ge=1)  # spread over the training, the last at its end
+    samples: int = Field(default=128, ge=1, description="images judged per composition, member and evaluation")
+    evaluations: int = Field(default=6, ge=1, description="how often, spread over the training; the last at its end")
 
 
 @dataclass(frozen=True)
@@ -113,23 +114,27 @@ def calibrate(
     (some samples are good even early), half of the rest is calibrated on and the other half reported.
     """
     world = paintable(world)
-    bank = make_images(world, _all(world), _each(world, 8192), seed, "calibration bank", device).images
-    early = {name: far_from_real(world, images.to(device), bank, seed) for name, images in half_trained.items()}
-    scored = {name: images for name, images in early.items() if len(images) >= LEAST_EARLY}
+    with track(4, "judge") as advance:
+        bank = make_images(world, _all(world), _each(world, 8192), seed, "calibration bank", device).images
+        early = {name: far_from_real(world, images.to(device), bank, seed) for name, images in half_trained.items()}
+        scored = {name: images for name, images in early.items() if len(images) >= LEAST_EARLY}
+        advance(note="choosing limits")
 
-    positives = _positives(world, tokenizers, per_kind, seed, "calibration", device)
-    negatives = make_negatives(world, per_kind, seed, "calibration", device)
-    negatives |= {name: images[0::2] for name, images in scored.items()}
-    slack, threshold = _limits(world, positives, negatives)
-    judge = Judge(world, probe, threshold, slack)
+        positives = _positives(world, tokenizers, per_kind, seed, "calibration", device)
+        negatives = make_negatives(world, per_kind, seed, "calibration", device)
+        negatives |= {name: images[0::2] for name, images in scored.items()}
+        slack, threshold = _limits(world, positives, negatives)
+        judge = Judge(world, probe, threshold, slack)
+        advance(note="checking what must pass")
 
-    accepted = {
-        name: _share(judge.valid(images))
-        for name, images in _positives(world, tokenizers, per_kind, seed, "judge check", device).items()
-    }
-    checked = make_negatives(world, per_kind, seed, "judge check", device)
-    checked |= {name: images[1::2] for name, images in scored.items()}
-    refused = {name: _share(~judge.valid(images)) for name, images in checked.items() if len(images)}
+        fresh = _positives(world, tokenizers, per_kind, seed, "judge check", device)
+        accepted = {name: _share(judge.valid(images)) for name, images in fresh.items()}
+        advance(note="checking what must not")
+
+        checked = make_negatives(world, per_kind, seed, "judge check", device)
+        checked |= {name: images[1::2] for name, images in scored.items()}
+        refused = {name: _share(~judge.valid(images)) for name, images in checked.items() if len(images)}
+        advance()
     facts = {
         "threshold": threshold,
         "slack": slack,
@@ -163,10 +168,10 @@ def _positives(
     purpose: str,
     device: torch.device | str,
 ) -> dict[str, Tensor]:
-    """What must pass, by name: twice `per_kind` real images, and as many reconstructions by every tokenizer."""
+    """What must pass, by name: four times `per_kind` real images, and as many reconstructions by every tokenizer."""
 
     def real(name: str, compositions: Sequence[Composition]) -> Tensor:
-        each = math.ceil(2 * per_kind / len(compositions))
+        each = math.ceil(4 * per_kind / len(compositions))
         return make_images(world, compositions, each, seed, f"{purpose} {name}", device).images
 
     made = {"real": real("real", _all(world))}

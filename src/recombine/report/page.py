@@ -71,6 +71,7 @@ def context(study: Finished) -> dict[str, Any]:
         "abilities": abilities,
         "answer": words.answer(study),
         "warnings": words.warnings(study),
+        "limits": study.limits,
         "missing": study.missing + failed,
         "levels": [_level(study, level, cards) for level in levels],
         "hidden_compositions": len(study.levels) - len(shown),

@@ -49,6 +49,11 @@ class Finished:
     def question(self) -> str:
         return str(self.facts.get("question") or "")
 
+    @property
+    def limits(self) -> str:
+        """What the study's author says it cannot show."""
+        return str(self.facts.get("limits") or "")
+
     @cached_property
     def arms(self) -> list[str]:
         """Arms in the order of the study file, then any that only the table knows."""

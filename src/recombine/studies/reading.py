@@ -26,6 +26,9 @@ MOST_DEEP = 20
 
 S = TypeVar("S", bound=BaseModel)
 
+# A word of the file that no settings class has: the study keeps the seeds that it stands for.
+Members = Annotated[int, Field(ge=1, le=1024, description="short for seeds: 3 is [0, 1, 2]")]
+
 
 # --- the tree: what is written, and where -----------------------------------------------------------------------------
 
@@ -478,7 +481,7 @@ def _read_members(top: dict[str, Node], mistakes: Mistakes) -> None:
     if "seeds" in top:
         mistakes.add(members.line, "members and seeds say the same thing; write one of them")
         return
-    count = _validate(TypeAdapter(Annotated[int, Field(ge=1, le=1024)]), members, mistakes)
+    count = _validate(TypeAdapter(Members), members, mistakes)
     if count is not None:
         top["seeds"] = Node([Node(i, members.line, "members") for i in range(count)], members.line, "members")
 

@@ -54,25 +54,30 @@ class Arm(Settings):
     """One column of a study: a generator with everything it is trained with."""
 
     tokenizer: TokenizerSettings = Field(description="images to tokens: pixels, vae or vqvae")
-    conditioning: ConditioningSettings = ConditioningSettings()
+    conditioning: ConditioningSettings = Field(
+        default=ConditioningSettings(), description="what the generator is told about an image"
+    )
     generator: GeneratorSettings = Field(description="what is trained: dit or maskgit")
-    training: TrainingSettings = TrainingSettings()
+    training: TrainingSettings = Field(default=TrainingSettings(), description="how the generator is trained")
 
 
 class Study(Settings):
     """A study, complete: running it needs nothing else, and its hash names everything its results depend on."""
 
-    name: Annotated[Name, Field(description="a short name for tables and folders")]
+    name: Annotated[Name, Field(description="for tables and folders: small letters, digits, _ and -")]
     question: Annotated[str, Field(min_length=1, max_length=1000, description="what is asked, in a sentence")]
+    limits: str = Field(default="", max_length=1000, description="what the study cannot show, said in its report")
     world: Annotated[WorldSettings, Field(description="where the images come from")]
     split: Annotated[SplitSettings, Field(description="which compositions are trained on")]
-    judging: JudgingSettings = JudgingSettings()
+    judging: JudgingSettings = Field(
+        default=JudgingSettings(), description="how often and on how many samples the members are judged"
+    )
     seeds: Annotated[
         tuple[Seed, ...],
-        Field(min_length=1, max_length=1024, description="one member of every arm each"),
+        Field(min_length=1, max_length=1024, description="every arm is trained once with each: its members"),
         AfterValidator(_distinct),
     ] = (0, 1, 2)
-    arms: dict[ArmName, Arm] = Field(min_length=1)
+    arms: dict[ArmName, Arm] = Field(min_length=1, description="what is compared: a name and its words for each")
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Study":
@@ -93,8 +98,10 @@ class Study(Settings):
 
     @property
     def hash(self) -> str:
-        """The same for equal studies, today and next year. The wording of the question does not count."""
-        return content_hash({word: value for word, value in self.resolved().items() if word != "question"})
+        """The same for equal studies, today and next year. The wording of question and limits does not count."""
+        return content_hash(
+            {word: value for word, value in self.resolved().items() if word not in ("question", "limits")}
+        )
 
 
 def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -11,7 +11,11 @@ from recombine.tokenizers.base import Tokenizer, Tokens, to_grid, to_tokens
 
 
 class PixelsSettings(Settings):
-    kind: Literal["pixels"] = "pixels"
+    """The cut of an image into patches."""
+
+    kind: Literal["pixels"] = Field(
+        default="pixels", description="a token is a square patch of the image as it is; nothing is learned"
+    )
     patch: int = Field(4, ge=1, le=64, description="pixels a side of the square patch that is one token")
 
 

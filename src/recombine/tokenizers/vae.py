@@ -15,7 +15,11 @@ LOG_VARIANCES = (-20.0, 10.0)  # clamp; wide enough that a trained posterior sta
 
 
 class VAESettings(Settings):
-    kind: Literal["vae"] = "vae"
+    """Size, loss and training of a VAE."""
+
+    kind: Literal["vae"] = Field(
+        default="vae", description="a small convolutional VAE: a token is a few continuous numbers"
+    )
     factor: int = Field(4, ge=1, le=64, description="pixels a side that one token stands for")
     channels: int = Field(8, ge=1, le=512, description="numbers per token")
     width: int = Field(64, ge=8, le=1024, description="channels of the convolutions")

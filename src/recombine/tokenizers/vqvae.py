@@ -18,7 +18,11 @@ from recombine.tokenizers.base import CHUNK, Tokenizer, Tokens, exact, to_grid, 
 
 
 class VQVAESettings(Settings):
-    kind: Literal["vqvae"] = "vqvae"
+    """Size, loss, codebook and training of a VQ-VAE."""
+
+    kind: Literal["vqvae"] = Field(
+        default="vqvae", description="a small convolutional VQ-VAE: a token is one code of a learned codebook"
+    )
     factor: int = Field(4, ge=1, le=64, description="pixels a side that one token stands for")
     codes: int = Field(256, ge=2, le=65536, description="size of the codebook")
     channels: int = Field(16, ge=1, le=512, description="numbers per code")

@@ -9,7 +9,7 @@ from recombine.nets.backbone import Size
 from recombine.settings import Settings
 
 # Rates found to train each width stably: narrower models take larger steps.
-_RATES: dict[str, float] = {"xs": 2e-3, "s": 3e-4, "b": 2e-4, "l": 1e-4}
+_RATES: dict[str, float] = {"xs": 4e-3, "s": 3e-4, "b": 2e-4, "l": 1e-4}
 
 
 class TrainingSettings(Settings):
@@ -19,7 +19,11 @@ class TrainingSettings(Settings):
     steps: int = Field(default=11_000, ge=1, description="optimizer steps")
     batch: int = Field(default=128, ge=1, description="images per member and step")
     images: int = Field(default=2000, ge=1, description="distinct training images per trained composition")
-    rate: float | None = Field(default=None, gt=0, description="learning rate; default by size")
+    rate: float | None = Field(
+        default=None,
+        gt=0,
+        description=f"learning rate; null: by size ({', '.join(f'{size} {rate:g}' for size, rate in _RATES.items())})",
+    )
     warmup: int = Field(default=100, ge=0, description="steps over which the rate rises from 0")
     schedule: Literal["constant", "cosine"] = Field(default="constant", description="the rate after warm-up")
     weight_decay: float = Field(default=0.01, ge=0, description="AdamW decay of the weight matrices")

@@ -61,11 +61,13 @@ def _size_gap(count: int, image_size: int) -> float:
 class Shapes2DSettings(Settings):
     """How many values each factor has, and how many pixels an image has a side."""
 
-    kind: Literal["shapes2d"] = "shapes2d"
-    image_size: int = Field(default=28, ge=8)
-    shapes: int = Field(default=2, ge=2, le=len(SHAPES))
-    colours: int = Field(default=2, ge=2, le=len(COLOURS))
-    sizes: int = Field(default=2, ge=2, le=36)
+    kind: Literal["shapes2d"] = Field(
+        default="shapes2d", description="one coloured shape on white: shape x colour x size, position free"
+    )
+    image_size: int = Field(default=28, ge=8, description="pixels a side of an image")
+    shapes: int = Field(default=2, ge=2, le=len(SHAPES), description=f"how many, the first of {', '.join(SHAPES)}")
+    colours: int = Field(default=2, ge=2, le=len(COLOURS), description=f"how many, the first of {', '.join(COLOURS)}")
+    sizes: int = Field(default=2, ge=2, le=36, description="how many, from large to small in equal ratios")
     roaming: float = Field(
         default=1.0, gt=0.0, le=1.0, description="how far the free position goes, as a share of what fits"
     )
