@@ -5,6 +5,7 @@ The same call goes on where an earlier one stopped.
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -58,7 +59,7 @@ def run_study(study: Study, out: Path, store: Path | None = None, device: str = 
             "limits": study.limits,
             "study": study.resolved(),
             "hash": study.hash,
-            "command": " ".join(["recombine", *sys.argv[1:]]),
+            "command": command(),
             "versions": versions(),
             "hardware": hardware(chosen),
             "started": started.isoformat(timespec="seconds"),
@@ -90,8 +91,15 @@ def run_study(study: Study, out: Path, store: Path | None = None, device: str = 
         files.save_json_atomic(out / "study.json", facts)
         report = write_report(out)
     print_summary(out)
-    say(f"results: {table}")
+    say(f"results: {table}\nreport:  {report}")
     return report
+
+
+def command() -> str:
+    """What the user typed; a call from Python says so instead."""
+    if Path(sys.argv[0]).name in ("recombine", "cli.py"):
+        return shlex.join(["recombine", *sys.argv[1:]])
+    return "recombine.run_study, called from Python"
 
 
 def pick_device(word: str) -> torch.device:
