@@ -33,7 +33,7 @@ def table_lines(study: Finished, levels: list[int]) -> list[list[str]]:
     lines = []
     for arm in study.measured:
         lines.append([arm, *(_cell(joint.get((arm, level))) for level in levels)])
-        lines.append(["  by the probe alone", *(_cell(probe.get((arm, level))) for level in levels)])
+        lines.append(["  probe alone", *(_cell(probe.get((arm, level))) for level in levels)])
     ceilings = {name: study.part("tokenizers", name, "ceiling") for name in study.part("tokenizers")}
     for name, ceiling in ceilings.items():
         means = [words.level_mean(ceiling, study.levels, level, "joint") for level in levels]
