@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ import yaml
 from recombine import files
 from recombine.errors import UserError
 from recombine.runner import run_study
+from recombine.studies import arms
 from recombine.studies.arms import evaluation_steps
 from recombine.studies.results import read_results
 from recombine.studies.spec import Study
@@ -117,6 +119,29 @@ def test_a_stopped_study_goes_on_to_equal_results(
     pictures = [files.load_tensors(folder / "pictures.safetensors") for folder in (tmp_path / "study/out", finished)]
     assert all(torch.equal(pictures[0][key], pictures[1][key]) for key in pictures[1])
     assert not list(store.glob("*.work"))
+
+
+def test_a_stop_in_the_middle_of_an_evaluation_loses_nothing(
+    finished, small_study, shared_store, tmp_path, monkeypatch
+):
+    """Saving whenever it is allowed and stopping while the second evaluation is judged: it is neither left out nor
+    doubled."""
+    store = without_arms(shared_store, tmp_path / "store")
+    monkeypatch.setattr("recombine.studies.arms._Work.due", lambda *_: True)
+    monkeypatch.setattr("recombine.studies.arms.STEPS_AT_ONCE", 5)
+    plain = arms.evaluate
+
+    def stops(*given: Any) -> Any:
+        if given[4].steps_done == 60:
+            raise KeyboardInterrupt
+        return plain(*given)
+
+    monkeypatch.setattr(arms, "evaluate", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(small_study, tmp_path / "out", store, "cpu")
+    monkeypatch.setattr(arms, "evaluate", plain)
+    run_study(small_study, tmp_path / "out", store, "cpu")
+    assert read_results(tmp_path / "out").equals(read_results(finished))
 
 
 def test_a_checkpoint_that_is_cut_short_is_one_sentence(

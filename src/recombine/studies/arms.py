@@ -92,7 +92,7 @@ def _train_and_store(
     rows, earlier = work.resume(trainer)
     if trainer.steps_done:
         say(f"arm {name}: going on at step {trainer.steps_done} of {arm.training.steps}")
-    started = saved = time.perf_counter()
+    started = time.perf_counter()
     pictures: dict[str, Tensor] = {}
     stops = evaluation_steps(arm.training.steps, setting.study.judging.evaluations)
     previous = max([0, *(stop for stop in stops if stop <= trainer.steps_done)])
@@ -105,9 +105,9 @@ def _train_and_store(
                 steps = min(STEPS_AT_ONCE, stop - trainer.steps_done)
                 trainer.run(steps)
                 advance(steps)
-                if time.perf_counter() - saved > SAVE_EVERY:
+                # Never at an evaluation's own step before it is judged: a resumed run would pass over it.
+                if trainer.steps_done < stop and work.due(SAVE_EVERY):
                     work.save(trainer, rows, earlier + time.perf_counter() - started)
-                    saved = time.perf_counter()
             losses = trainer.take_mean_loss(stop - previous)
             previous = stop
             new, pictures = evaluate(setting, arm, entry, judge, trainer, name)
@@ -115,8 +115,8 @@ def _train_and_store(
                 # A member that diverged has no loss to write down; its samples are judged like any others.
                 row["loss"] = losses[row["member"]] if math.isfinite(losses[row["member"]]) else None
             rows += new
-            work.save(trainer, rows, earlier + time.perf_counter() - started)
-            saved = time.perf_counter()
+            if work.due(0.0):
+                work.save(trainer, rows, earlier + time.perf_counter() - started)
             advance(0, note=_levels_note(new))
     seconds = earlier + time.perf_counter() - started
     setting.seconds[f"arm {name}"] = seconds
@@ -138,12 +138,21 @@ class _Work:
         self.folder = folder
         self.checkpoint = folder / "checkpoint.safetensors"
         self.judged = folder / "judged.json"
+        self._last, self._cost = time.perf_counter(), 0.0  # when the last save ended, and the seconds it took
+
+    def due(self, after: float) -> bool:
+        """Whether to save: `after` seconds have passed, and saving stays a twentieth of the work (a checkpoint of many
+        wide members takes seconds to write)."""
+        return time.perf_counter() - self._last >= max(after, 20 * self._cost)
 
     def save(self, trainer: Trainer, rows: Rows, seconds: float) -> None:
         """Rows first: a kill in between leaves rows past the checkpoint, which `resume` drops and which come out equal
         again."""
+        begun = time.perf_counter()
         files.save_json_atomic(self.judged, {"rows": rows, "seconds": seconds})
         files.save_tensors_atomic(self.checkpoint, trainer.state())
+        self._last = time.perf_counter()
+        self._cost = self._last - begun
 
     def resume(self, trainer: Trainer) -> tuple[Rows, float]:
         """Bring the trainer to the checkpoint, if there is one; the rows up to it and the seconds spent."""

@@ -56,6 +56,7 @@ class Trainer:
         self.rate = torch.zeros((), device=self.device)
         self.gamma = ema.power_of_width(settings.ema_width)
         self.steps_done = 0  # the host's copy of `step`, kept by counting: nothing is read back
+        self._eager_left = _EAGER_STEPS  # of this process: a resumed run must warm up again
         self._graph: torch.cuda.CUDAGraph | None = None
         cuda = self.device.type == "cuda"
         matrices = [w for w, name in zip(self.weights, self.names, strict=True) if name.endswith("weight")]
@@ -75,13 +76,16 @@ class Trainer:
             }
 
     def run(self, steps: int) -> None:
-        """Take `steps` steps."""
+        """Take `steps` steps; on a GPU nothing is waited for but the last."""
         for _ in range(steps):
-            if self.device.type == "cuda" and self.steps_done >= _EAGER_STEPS:
+            if self.device.type == "cuda" and self._eager_left == 0:
                 self._replay()
             else:
                 self._one_step()
+                self._eager_left = max(self._eager_left - 1, 0)
             self.steps_done += 1
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # so that progress bars and clocks tell the truth
 
     def _one_step(self) -> None:
         settings = self.settings
