@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from recombine.generators import maskgit
-from recombine.generators.maskgit import decode, draw_categories, draw_mask, mask_ratio
+from recombine.generators.masking import cosine_ratio, draw_categories, draw_mask, reveal
 from recombine.randomness import Draws, seeds_tensor
 from small import SHAPE, data, generator
 
@@ -60,7 +60,7 @@ def test_loss_counts_masked_tokens_only_each_image_alike(monkeypatch):
 
 def test_mask_ratio_follows_the_cosine_law():
     """ratio = cos(pi u / 2): mean 2 / pi, P(> 0.9) = 0.287, P(< 0.2) = 0.128 (the arccos law has 0.16 and 0.05)."""
-    ratio = mask_ratio(draws().uniform(200_000))
+    ratio = cosine_ratio(draws().uniform(200_000))
     assert ratio.mean().item() == pytest.approx(2 / math.pi, abs=0.005)
     assert (ratio > 0.9).float().mean().item() == pytest.approx(1 - 2 / math.pi * math.asin(0.9), abs=0.006)
     assert (ratio < 0.2).float().mean().item() == pytest.approx(2 / math.pi * math.asin(0.2), abs=0.006)
@@ -74,6 +74,17 @@ def test_mask_ratio_follows_the_cosine_law():
 def test_every_position_is_hidden_equally_often():
     share = draw_mask(draws(), 50_000, 16).float().mean(dim=(0, 1))
     assert (share - share.mean()).abs().max() < 0.01
+
+
+def decode(logits, ids, mask_id, source, steps, choice_temperature):
+    """The decoder of MaskGIT over any function from tokens to logits."""
+
+    def draw(now, unknown, _revealed):
+        log_probability = torch.log_softmax(logits(now.masked_fill(unknown, mask_id)), dim=-1)
+        drawn = draw_categories(log_probability, source)
+        return drawn, log_probability.gather(-1, drawn[..., None])[..., 0]
+
+    return reveal(draw, ids, ids == mask_id, source, steps, choice_temperature)
 
 
 def truth_logits(truth, sharp: float = 60.0):

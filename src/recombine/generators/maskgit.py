@@ -1,7 +1,6 @@
 """MaskGIT: masked tokens are predicted as categories and revealed in order of confidence (Chang et al. 2022)."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -11,6 +10,7 @@ from torch.nn import functional as F
 
 from recombine.conditioning import ConditioningSettings
 from recombine.generators.base import Generator, TokenShape, guided
+from recombine.generators.masking import draw_categories, draw_mask, reveal
 from recombine.nets.backbone import Dimensions
 from recombine.nets.layers import SeedStream, Table
 from recombine.randomness import Draws
@@ -69,61 +69,13 @@ class MaskGIT(Generator):
 
     @torch.no_grad()
     def sample(self, cond: Tensor, draws: Draws, guidance: float = 0.0) -> Tensor:
-        def logits(ids: Tensor) -> Tensor:
-            return guided(lambda dropped: self.logits(ids, cond, dropped), guidance, cond, self.factors)
+        def draw(ids: Tensor, unknown: Tensor, _revealed: float) -> tuple[Tensor, Tensor]:
+            hidden = ids.masked_fill(unknown, self.mask_id)
+            logits = guided(lambda dropped: self.logits(hidden, cond, dropped), guidance, cond, self.factors)
+            log_probability = torch.log_softmax(logits, dim=-1)
+            drawn = draw_categories(log_probability, draws)
+            return drawn, log_probability.gather(-1, drawn[..., None])[..., 0]
 
-        start = torch.full((*cond.shape[:2], self.shape.tokens), self.mask_id, device=cond.device)
-        return decode(
-            logits, start, self.mask_id, draws, self.settings.sampling_steps, self.settings.choice_temperature
-        )
-
-
-def mask_ratio(u: Tensor) -> Tensor:
-    """The cosine law: ratio = cos(pi u / 2) of u ~ U(0, 1), mean 2 / pi. (Its density is what Muse calls "arccos".)"""
-    return torch.cos(u * (math.pi / 2))
-
-
-def draw_mask(draws: Draws, batch: int, tokens: int) -> Tensor:
-    """(M, B, T) bool: exactly ceil(ratio * T) tokens hidden, at least one, at positions chosen at random."""
-    hidden = torch.ceil(mask_ratio(draws.uniform(batch, 1)) * tokens).clamp(min=1)
-    rank = draws.uniform(batch, tokens).argsort(-1).argsort(-1)
-    return rank < hidden
-
-
-def decode(
-    logits: Callable[[Tensor], Tensor], ids: Tensor, mask_id: int, draws: Draws, steps: int, choice_temperature: float
-) -> Tensor:
-    """Fill the masked tokens of ids (M, B, T) in `steps` iterations; tokens that are known at the start never change.
-
-    Iteration k, r = (k + 1) / steps: draw every unknown token at temperature 1; hide again the floor(N0 cos(pi r / 2))
-    of least confidence (log-probability + choice_temperature (1 - r) Gumbel noise), at least 1 and at most all unknown
-    but one. The last iteration's draw is the answer.
-    """
-    unknown_at_start = (ids == mask_id).sum(-1, keepdim=True)  # N0, (M, B, 1)
-    sampled = ids
-    for k in range(steps):
-        ratio = (k + 1) / steps
-        unknown = ids == mask_id
-        log_probability = torch.log_softmax(logits(ids), dim=-1)
-        drawn = draw_categories(log_probability, draws)
-        sampled = torch.where(unknown, drawn, ids)
-        if k == steps - 1:
-            break
-        noise = draws.uniform(*ids.shape[1:]) + 2.0**-25  # never 0
-        gumbel = -torch.log(-torch.log(noise))
-        confidence = log_probability.gather(-1, sampled.clamp(max=mask_id - 1)[..., None])[..., 0]
-        confidence = confidence + choice_temperature * (1 - ratio) * gumbel
-        confidence = confidence.masked_fill(~unknown, math.inf)
-        share = min(max(math.cos(math.pi / 2 * ratio), 1e-6), 1.0)
-        count = torch.floor(unknown_at_start * share).long()
-        count = torch.minimum(count.clamp(min=1), unknown.sum(-1, keepdim=True) - 1).clamp(min=0)
-        threshold = confidence.sort(-1).values.gather(-1, count)
-        ids = torch.where(confidence < threshold, mask_id, sampled)
-    return sampled
-
-
-def draw_categories(log_probability: Tensor, draws: Draws) -> Tensor:
-    """One category per position of (M, B, T, K) by inverting the cumulative distribution: (M, B, T) int64."""
-    cumulative = log_probability.exp().cumsum(-1)
-    level = draws.uniform(*log_probability.shape[1:-1])[..., None] * cumulative[..., -1:]
-    return (cumulative <= level).sum(-1).clamp(max=log_probability.shape[-1] - 1)
+        unknown = torch.ones(*cond.shape[:2], self.shape.tokens, dtype=torch.bool, device=cond.device)
+        start = torch.full(unknown.shape, self.mask_id, device=cond.device)
+        return reveal(draw, start, unknown, draws, self.settings.sampling_steps, self.settings.choice_temperature)

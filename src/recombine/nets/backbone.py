@@ -77,19 +77,36 @@ class Block(nn.Module):
         self.down = Linear(4 * width, width, seeds)
         self.ada = Linear(width, 6 * width, seeds, zero=True)
 
-    def forward(self, x: Tensor, c: Tensor) -> Tensor:
-        """x (M, B, T, D), c (M, B, 1, D) already through SiLU."""
+    def forward(self, x: Tensor, c: Tensor, causal: bool = False, cache: "KeysAndValues | None" = None) -> Tensor:
+        """x (M, B, T, D), c (M, B, 1, D) already through SiLU. With a cache, x is the next token alone, T = 1."""
         shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.ada(c).chunk(6, dim=-1)
-        x = torch.addcmul(x, gate_a, self.attend(modulate(layer_norm(x), shift_a, scale_a)))
+        x = torch.addcmul(x, gate_a, self.attend(modulate(layer_norm(x), shift_a, scale_a), causal, cache))
         hidden = nn.functional.gelu(self.up(modulate(layer_norm(x), shift_m, scale_m)), approximate="tanh")
         return torch.addcmul(x, gate_m, self.down(hidden))
 
-    def attend(self, x: Tensor) -> Tensor:
-        """Self-attention; it has no weights, so members fold into its batch."""
+    def attend(self, x: Tensor, causal: bool, cache: "KeysAndValues | None") -> Tensor:
+        """Self-attention; it has no weights, so members fold into its batch. Causal: a token sees itself and those
+        before."""
         members, batch, tokens, width = x.shape
         q, k, v = self.qkv(x).view(members * batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        mixed = nn.functional.scaled_dot_product_attention(q, k, v)  # (M * B, H, T, D / H)
+        if cache is not None:
+            k, v = cache.extend(k, v)  # the next token sees all that came before, so there is nothing to mask
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal and cache is None)
         return self.out(mixed.transpose(1, 2).reshape(members, batch, tokens, width))
+
+
+class KeysAndValues:
+    """What one block's attention remembers of the tokens so far, so that a causal sampler computes each token once."""
+
+    def __init__(self) -> None:
+        self.keys: Tensor | None = None  # (M * B, H, tokens so far, D / H)
+        self.values: Tensor | None = None
+
+    def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Adds the new token's key and value; returns all."""
+        self.keys = k if self.keys is None else torch.cat([self.keys, k], dim=2)
+        self.values = v if self.values is None else torch.cat([self.values, v], dim=2)
+        return self.keys, self.values
 
 
 class Backbone(nn.Module):
@@ -105,10 +122,22 @@ class Backbone(nn.Module):
         self.ada = Linear(width, 2 * width, seeds, zero=True)
         self.head = Linear(width, outputs, seeds, zero=True)
 
-    def forward(self, x: Tensor, c: Tensor) -> Tensor:
-        x = x + self.positions.to(x.dtype)
+    def forward(self, x: Tensor, c: Tensor, causal: bool = False) -> Tensor:
+        """All tokens at once; causal: the output at a token depends on it and on those before it (in row order)."""
+        return self._run(x + self.positions.to(x.dtype), c, causal, None)
+
+    def new_cache(self) -> list[KeysAndValues]:
+        """The memory of a causal sampler, empty."""
+        return [KeysAndValues() for _ in self.blocks]
+
+    def next_token(self, x: Tensor, c: Tensor, place: int, cache: list[KeysAndValues]) -> Tensor:
+        """Output (M, B, 1, outputs) at token number `place`, whose embedding is x (M, B, 1, D); the earlier ones are
+        cached."""
+        return self._run(x + self.positions[place].to(x.dtype), c, True, cache)
+
+    def _run(self, x: Tensor, c: Tensor, causal: bool, cache: list[KeysAndValues] | None) -> Tensor:
         c = nn.functional.silu(c)[:, :, None]
-        for block in self.blocks:
-            x = block(x, c)
+        for i, block in enumerate(self.blocks):
+            x = block(x, c, causal, cache[i] if cache is not None else None)
         shift, scale = self.ada(c).chunk(2, dim=-1)
         return self.head(modulate(layer_norm(x), shift, scale))
