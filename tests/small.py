@@ -5,6 +5,7 @@ import torch
 from recombine.conditioning import ConditioningSettings
 from recombine.generators import Generator, TokenShape, build_generator
 from recombine.generators.dit import DiTSettings
+from recombine.generators.givt import GIVTSettings
 from recombine.generators.maskgit import MaskGITSettings
 from recombine.nets.backbone import Dimensions
 from recombine.randomness import Draws, seeds_tensor
@@ -20,6 +21,8 @@ SHAPE = TokenShape(grid=(3, 3), channels=4, codes=8)
 GENERATORS = {
     "dit-flow": DiTSettings(objective="flow", sampling_steps=6),
     "dit-ddpm": DiTSettings(objective="ddpm", sampling_steps=6),
+    "givt-masked": GIVTSettings(style="masked", sampling_steps=5),
+    "givt-causal": GIVTSettings(style="causal"),
     "maskgit": MaskGITSettings(sampling_steps=5),
     "maskgit-all": MaskGITSettings(loss_on="all", smoothing=0.1, sampling_steps=5),
 }
@@ -30,11 +33,16 @@ def generator(name: str, seeds: list[int], conditioning: ConditioningSettings | 
     return build_generator(GENERATORS[name], SHAPE, conditioning, FACTORS, Dimensions(2, 32, 2), seeds)
 
 
+def takes_latents(name: str) -> bool:
+    """Whether the family of that name works on continuous tokens."""
+    return generator(name, [0]).takes == "latents"
+
+
 def data(name: str, images: int = 64) -> TrainingData:
     """Tokens that follow from the condition (plus noise), so that there is something to learn."""
     draws = Draws(seeds_tensor([99]), "test data")
     cond = draws.integers(2, images, 3)[0].float()
-    if name.startswith("dit"):
+    if takes_latents(name):
         pattern = draws.normal(3, SHAPE.tokens, SHAPE.channels)[0]
         x = (
             torch.einsum("nf,ftc->ntc", cond * 2 - 1, pattern) * 0.5

@@ -10,7 +10,7 @@ import torch
 from recombine.randomness import Draws, seeds_tensor
 from recombine.training import Trainer, TrainingData, TrainingSettings, ema
 from recombine.training.trainer import clip_members, rate_at
-from small import GENERATORS, SHAPE, data, generator, trainer
+from small import GENERATORS, SHAPE, data, generator, takes_latents, trainer
 
 GOLDEN = Path(__file__).parent / "golden_losses.json"
 NAMES = list(GENERATORS)
@@ -47,13 +47,11 @@ def test_member_equals_the_solo_run_of_its_seed(name):
     cond = torch.zeros(1, 8, 3)
     many = together.generator.sample(cond.expand(3, -1, -1), Draws(together.seeds, "test"))
     one = alone.generator.sample(cond, Draws(alone.seeds, "test"))
-    if GENERATORS[name].kind == "dit":
-        torch.testing.assert_close(many[1:2], one, rtol=1e-2, atol=1e-3)
-    else:
-        assert (many[1:2] == one).float().mean() > 0.95  # a rounding difference may tip a draw
+    close = torch.isclose(many[1:2], one, rtol=1e-2, atol=1e-3) if takes_latents(name) else many[1:2] == one
+    assert close.float().mean() > 0.9  # a rounding difference may tip a draw of a category or a component
 
 
-@pytest.mark.parametrize("name", ["dit-flow", "maskgit"])
+@pytest.mark.parametrize("name", NAMES)
 def test_members_do_not_touch_each_other(name):
     """Gradients of member 0's loss with respect to member 1's weights are exactly 0."""
     model = generator(name, [0, 1])

@@ -1,25 +1,33 @@
 """The families: what is predicted, how it is scored, how it is drawn."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from recombine.conditioning import ConditioningSettings
 from recombine.generators.base import Generator, TokenShape
 from recombine.generators.dit import DiT, DiTSettings
+from recombine.generators.givt import GIVT, GIVTSettings
 from recombine.generators.maskgit import MaskGIT, MaskGITSettings
 from recombine.nets.backbone import Dimensions
 from recombine.nets.layers import SeedStream
 from recombine.worlds.base import Factor
 
-GeneratorSettings = Annotated[DiTSettings | MaskGITSettings, Field(discriminator="kind")]
+AnyGeneratorSettings = DiTSettings | MaskGITSettings | GIVTSettings
+GeneratorSettings = Annotated[AnyGeneratorSettings, Field(discriminator="kind")]
 
-__all__ = ["Generator", "GeneratorSettings", "TokenShape", "build_generator"]
+_FAMILIES: dict[type[AnyGeneratorSettings], Any] = {
+    DiTSettings: DiT,
+    MaskGITSettings: MaskGIT,
+    GIVTSettings: GIVT,
+}
+
+__all__ = ["Generator", "GeneratorSettings", "TokenShape", "build_generator", "check_generator"]
 
 
 def build_generator(
-    settings: DiTSettings | MaskGITSettings,
+    settings: AnyGeneratorSettings,
     shape: TokenShape,
     conditioning: ConditioningSettings,
     factors: Sequence[Factor],
@@ -27,15 +35,14 @@ def build_generator(
     seeds: Sequence[int],
 ) -> Generator:
     """M = len(seeds) models of the family that `settings` names, with fresh weights."""
-    family = DiT if isinstance(settings, DiTSettings) else MaskGIT
-    return family(settings, shape, conditioning, factors, dimensions, SeedStream(seeds))  # type: ignore[arg-type]
+    family = _FAMILIES[type(settings)]
+    built: Generator = family(settings, shape, conditioning, factors, dimensions, SeedStream(seeds))
+    return built
 
 
-def check_generator(
-    settings: DiTSettings | MaskGITSettings, codes: int | None, conditioning: ConditioningSettings
-) -> None:
+def check_generator(settings: AnyGeneratorSettings, codes: int | None, conditioning: ConditioningSettings) -> None:
     """Raise ValueError where a generator cannot work with its tokenizer or its conditioning."""
-    if isinstance(settings, MaskGITSettings) and codes is None:
-        raise ValueError("maskgit predicts codes, so its tokenizer must have a codebook: use tokenizer vqvae")
+    if _FAMILIES[type(settings)].takes == "ids" and codes is None:
+        raise ValueError(f"{settings.kind} predicts codes, so its tokenizer must have a codebook: use tokenizer vqvae")
     if settings.guidance > 0 and not conditioning.has_null:
         raise ValueError("guidance needs a model trained with withheld factors: set conditioning drop_all (0.1, say)")

@@ -140,4 +140,6 @@ class Backbone(nn.Module):
         for i, block in enumerate(self.blocks):
             x = block(x, c, causal, cache[i] if cache is not None else None)
         shift, scale = self.ada(c).chunk(2, dim=-1)
-        return self.head(modulate(layer_norm(x), shift, scale))
+        # The last map is done in float32: bfloat16 outputs near 1 come in steps of 0.008, too coarse for a density's
+        # mean.
+        return self.head(modulate(layer_norm(x), shift, scale).float())
