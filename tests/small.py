@@ -6,7 +6,9 @@ from recombine.conditioning import ConditioningSettings
 from recombine.generators import Generator, TokenShape, build_generator
 from recombine.generators.dit import DiTSettings
 from recombine.generators.givt import GIVTSettings
+from recombine.generators.mar import MARSettings
 from recombine.generators.maskgit import MaskGITSettings
+from recombine.generators.regression import RegressionSettings
 from recombine.nets.backbone import Dimensions
 from recombine.randomness import Draws, seeds_tensor
 from recombine.training import Trainer, TrainingData, TrainingSettings
@@ -21,6 +23,9 @@ SHAPE = TokenShape(grid=(3, 3), channels=4, codes=8)
 GENERATORS = {
     "dit-flow": DiTSettings(objective="flow", sampling_steps=6),
     "dit-ddpm": DiTSettings(objective="ddpm", sampling_steps=6),
+    "mar": MARSettings(head_steps=6, sampling_steps=3),
+    "mar-flow": MARSettings(head="flow", head_steps=6, sampling_steps=3),
+    "regression": RegressionSettings(sampling_steps=5),
     "givt-masked": GIVTSettings(style="masked", sampling_steps=5),
     "givt-causal": GIVTSettings(style="causal"),
     "maskgit": MaskGITSettings(sampling_steps=5),

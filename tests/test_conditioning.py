@@ -39,6 +39,20 @@ def test_embedding_is_a_sum_over_factors(kind):
     torch.testing.assert_close(embed(both) - embed(first), embed(last) - embed(a))
 
 
+@pytest.mark.parametrize("name", ["dit-flow", "maskgit", "givt-masked"])
+@pytest.mark.parametrize("kind", ["quantized", "full"])
+def test_activations_keep_the_dtype_that_was_asked_for(name, kind):
+    """A float32 condition would silently lift the whole backbone to float32."""
+    model = generator(name, [0], ConditioningSettings(kind=kind, dropout=0.1))
+    model.dtype = torch.bfloat16
+    seen = []
+    model.backbone.blocks[-1].qkv.register_forward_hook(lambda _module, given, _out: seen.append(given[0].dtype))
+    x, cond = data(name).batch(Draws(seeds_tensor([0]), "test"), 4)
+    cond = cond if kind == "quantized" else torch.zeros(1, 4, 5)
+    assert model.loss(x, cond, Draws(seeds_tensor([0]), "test")).dtype == torch.float32
+    assert seen == [torch.bfloat16]
+
+
 def test_a_dropped_factor_is_its_own_learned_null_not_class_zero():
     embed = embedding(dropout=0.1)
     cond = torch.zeros(2, 4, 3)

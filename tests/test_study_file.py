@@ -222,10 +222,8 @@ def test_all_mistakes_are_named_at_once_and_once() -> None:
 def test_an_unused_default_is_checked_too() -> None:
     text = changed("split: hamming\n", "split: hamming\ngenerator: {kind: maskgit, smothing: 0.1}\n")
     text = text.replace("{generator: maskgit}", "{generator: {kind: dit, objective: ddpm}}")
-    assert mistakes(text) == [
-        "study.yaml:5: unknown word 'smothing' in generator; did you mean 'smoothing'?"
-        " (valid: kind, loss_on, smoothing, sampling_steps, choice_temperature, guidance)"
-    ]
+    (mistake,) = mistakes(text)
+    assert mistake.startswith("study.yaml:5: unknown word 'smothing' in generator; did you mean 'smoothing'?")
 
 
 NO_MAPPING = ["", "# nothing", "demo", "- a\n- b", "[]", "null", "a: b: c", "\t", "{", "---\na: 1\n---\nb: 2"]

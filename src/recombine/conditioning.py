@@ -106,4 +106,4 @@ class ConditionEmbedding(nn.Module):
                 embedded = torch.where(dropped[..., f : f + 1], null.to(embedded.dtype), embedded)
             total = embedded if total is None else total + embedded
         assert total is not None
-        return total
+        return total.to(cond.dtype)  # tables are float32, and would lift the whole backbone to it

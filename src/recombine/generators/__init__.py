@@ -9,18 +9,22 @@ from recombine.conditioning import ConditioningSettings
 from recombine.generators.base import Generator, TokenShape
 from recombine.generators.dit import DiT, DiTSettings
 from recombine.generators.givt import GIVT, GIVTSettings
+from recombine.generators.mar import MAR, MARSettings
 from recombine.generators.maskgit import MaskGIT, MaskGITSettings
+from recombine.generators.regression import Regression, RegressionSettings
 from recombine.nets.backbone import Dimensions
 from recombine.nets.layers import SeedStream
 from recombine.worlds.base import Factor
 
-AnyGeneratorSettings = DiTSettings | MaskGITSettings | GIVTSettings
+AnyGeneratorSettings = DiTSettings | MARSettings | GIVTSettings | RegressionSettings | MaskGITSettings
 GeneratorSettings = Annotated[AnyGeneratorSettings, Field(discriminator="kind")]
 
 _FAMILIES: dict[type[AnyGeneratorSettings], Any] = {
     DiTSettings: DiT,
-    MaskGITSettings: MaskGIT,
+    MARSettings: MAR,
     GIVTSettings: GIVT,
+    RegressionSettings: Regression,
+    MaskGITSettings: MaskGIT,
 }
 
 __all__ = ["Generator", "GeneratorSettings", "TokenShape", "build_generator", "check_generator"]

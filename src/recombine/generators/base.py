@@ -34,6 +34,7 @@ class Generator(nn.Module, ABC):
     """M models of one family. Subclasses say what is predicted, how it is scored and how it is drawn."""
 
     takes: str  # "latents": x is (M, B, T, C) float; "ids": x is (M, B, T) int64
+    undecayed: tuple[str, ...] = ()  # how names of parameters begin whose matrices take no weight decay
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ class DiT(Generator):
     def predict(self, x: Tensor, t: Tensor, cond: Tensor, dropped: Tensor | None = None) -> Tensor:
         """Velocity or noise, (M, B, T, C), of noisy tokens x at time t (M, B) in [0, 1]."""
         c = self.condition(cond.to(self.dtype), dropped) + self.time(t, self.dtype)
-        return self.backbone(self.inputs(x.to(self.dtype)), c).float()
+        return self.backbone(self.inputs(x.to(self.dtype)), c)
 
     def loss(self, x: Tensor, cond: Tensor, draws: Draws) -> Tensor:
         batch = x.shape[1]

@@ -170,7 +170,7 @@ def shrink(study: Study) -> Study:
             "warmup": min(training["warmup"], 2),
         }
         training |= {"batch": min(training["batch"], 16), "images": min(training["images"], 64)}
-        generator["sampling_steps"] = min(generator["sampling_steps"], 4)
+        generator |= {word: min(generator[word], 4) for word in ("sampling_steps", "head_steps") if word in generator}
         # The judge must accept 99 % of reconstructions, so a tokenizer cannot be cut short at will: with 4 x 4 pixels a
         # token 200 steps give 51 % and 800 barely pass. Finer tokens are learned soonest (measured, 16 and 28 pixels).
         if tokenizer.get("factor", 0) > 1 and study.world.image_size % 2 == 0:

@@ -59,8 +59,9 @@ class Trainer:
         self._eager_left = _EAGER_STEPS  # of this process: a resumed run must warm up again
         self._graph: torch.cuda.CUDAGraph | None = None
         cuda = self.device.type == "cuda"
-        matrices = [w for w, name in zip(self.weights, self.names, strict=True) if name.endswith("weight")]
-        others = [w for w, name in zip(self.weights, self.names, strict=True) if not name.endswith("weight")]
+        decayed = [name.endswith("weight") and not name.startswith(generator.undecayed) for name in self.names]
+        matrices = [w for w, decays in zip(self.weights, decayed, strict=True) if decays]
+        others = [w for w, decays in zip(self.weights, decayed, strict=True) if not decays]
         groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=self.rate, betas=(0.9, 0.99), fused=True, capturable=cuda)
         self._make_optimizer_state()

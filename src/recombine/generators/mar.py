@@ -1,0 +1,200 @@
+"""MAR: masked tokens are predicted by a small diffusion model each, given the backbone's vector (Li et al. 2024).
+
+Like MaskGIT in what is hidden and revealed, but tokens are continuous: the backbone gives a vector z per token and a
+small MLP, the head, turns noise into that token given z. Tokens revealed in one step are independent given z.
+
+Kept from the paper: the mask ratio, one per batch; a head with adaLN, cosine noise and epsilon prediction, scored at
+several times per token, on masked tokens only; random order; guidance on the head's prediction, linear in the share
+revealed. Changed, so that every rung of the ladder has the same backbone: hidden tokens stay in place as a learned
+vector (the paper drops them from an encoder, adds buffer tokens and puts mask tokens back in a decoder), and the
+condition comes in by adaLN. There is no learned variance: the reverse steps have the posterior's.
+
+Shapes: M members, B batch, T tokens, C channels of a token, D width, R tokens handed to the head per image.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from recombine.conditioning import ConditioningSettings
+from recombine.generators.base import Generator, TokenShape
+from recombine.generators.cosine import cosine_chain, cosine_kept, sample_cosine
+from recombine.generators.dit import ddpm_pair, flow_pair, sample_flow
+from recombine.nets.backbone import Dimensions
+from recombine.nets.layers import Linear, SeedStream, normal_parameter
+from recombine.nets.token_head import TokenHead
+from recombine.randomness import Draws
+from recombine.settings import Settings
+from recombine.worlds.base import Factor
+
+
+class MARSettings(Settings):
+    """Masked prediction of continuous tokens with a diffusion head."""
+
+    kind: Literal["mar"] = Field(
+        default="mar", description="masked prediction of latents, each token drawn by a small diffusion head"
+    )
+    head: Literal["diffusion", "flow"] = Field(
+        default="diffusion", description="what the head learns: noise on a cosine schedule, or a flow's velocity"
+    )
+    head_depth: int = Field(default=3, ge=1, description="residual blocks of the head")
+    head_width: int | None = Field(default=None, ge=1, description="width of the head; null: the backbone's")
+    repeats: int = Field(default=4, ge=1, description="times and noises drawn per masked token and step, on average")
+    noise_levels: int = Field(default=1000, ge=10, description="diffusion head only: steps of the noising chain")
+    head_steps: int = Field(default=100, ge=1, le=1000, description="sampling steps of the head; 25 suit a flow head")
+    temperature: float = Field(
+        default=1.0, ge=0, description="diffusion head only: multiplies the noise added at each reverse step"
+    )
+    sampling_steps: int = Field(default=16, ge=1, description="iterations of the decoder")
+    ratio_mean: float = Field(default=1.0, ge=0, le=1, description="of the normal that the mask ratio is drawn from")
+    ratio_std: float = Field(default=0.25, gt=0, description="its spread, before it is cut to [ratio_floor, 1]")
+    ratio_floor: float = Field(default=0.7, ge=0, lt=1, description="least share of tokens masked while training")
+    guidance: float = Field(
+        default=0.0, ge=0, description="extra weight w in c + w (share revealed) (c - u) on the head; 0 is off"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "MARSettings":
+        low, high = map(_normal_cdf, _ratio_range(self))
+        if high - low < 1e-3:
+            raise ValueError("ratio_mean and ratio_std leave nothing between ratio_floor and 1: raise one of them")
+        if self.head == "flow" and self.temperature != 1:
+            raise ValueError("a flow head adds no noise while sampling, so temperature must stay 1: use head diffusion")
+        return self
+
+
+class MAR(Generator):
+    takes = "latents"
+    undecayed = ("head.",)
+    kept: Tensor  # diffusion head only: see cosine_kept
+
+    def __init__(
+        self,
+        settings: MARSettings,
+        shape: TokenShape,
+        conditioning: ConditioningSettings,
+        factors: Sequence[Factor],
+        dimensions: Dimensions,
+        seeds: SeedStream,
+    ):
+        width = dimensions.width
+        super().__init__(shape, conditioning, factors, dimensions, seeds, outputs=width)
+        self.settings = settings
+        self.inputs = Linear(shape.channels, width, seeds)
+        self.mask = normal_parameter((width,), 0.3, seeds)  # as MaskGIT's: the scale of an embedded token
+        self.head = TokenHead(shape.channels, width, settings.head_depth, settings.head_width or width, seeds)
+        self.scored = math.ceil(settings.repeats * mean_ratio(settings) * shape.tokens)  # R
+        if settings.head == "diffusion":
+            kept = cosine_kept(settings.noise_levels)
+            self.chain = cosine_chain(kept, settings.head_steps)
+            self.register_buffer("kept", kept, persistent=False)
+
+    def vectors(self, x: Tensor, hidden: Tensor, cond: Tensor, dropped: Tensor | None = None) -> Tensor:
+        """What the backbone says of each token, (M, B, T, D), of tokens x of which `hidden` (M, B, T) are not shown."""
+        shown = self.inputs(x.to(self.dtype))
+        embedded = torch.where(hidden[..., None], self.mask[:, None, None].to(self.dtype), shown)
+        return self.backbone(embedded, self.condition(cond.to(self.dtype), dropped)).to(self.dtype)
+
+    def loss(self, x: Tensor, cond: Tensor, draws: Draws) -> Tensor:
+        """The head's error on masked tokens only, whose number changes from step to step while shapes may not: R places
+        go round the masked tokens, so that each is scored `repeats` times on average, with its own time and noise."""
+        members, batch, tokens, _ = x.shape
+        count = torch.ceil(draw_ratio(draws, self.settings) * tokens).clamp(min=1)[..., None].long()  # (M, 1, 1)
+        order = draws.uniform(batch, tokens).argsort(-1)  # the first `count` are masked
+        z = self.vectors(x, order.argsort(-1) < count, cond, self.dropped(batch, draws))
+        places = (torch.arange(self.scored, device=x.device) % count).expand(members, batch, -1)
+        chosen = order.gather(-1, places)  # (M, B, R)
+        noisy, t, target = self.noised(rows(x, chosen), draws)
+        return (self.head(noisy, t[..., None], rows(z, chosen)) - target).square().mean(dim=(1, 2, 3))
+
+    def noised(self, x: Tensor, draws: Draws) -> tuple[Tensor, Tensor, Tensor]:
+        """Noisy tokens, their times (M, N) and the head's targets, of tokens x (M, N, 1, C)."""
+        noise = draws.normal(*x.shape[1:])
+        if self.settings.head == "flow":
+            t = draws.uniform(x.shape[1])
+            noisy, target = flow_pair(x, noise, t)
+            return noisy, t, target
+        index = draws.integers(self.settings.noise_levels, x.shape[1])
+        noisy, target = ddpm_pair(x, noise, self.kept[index])
+        return noisy, (index + 1) / self.settings.noise_levels, target
+
+    @torch.no_grad()
+    def sample(self, cond: Tensor, draws: Draws, guidance: float = 0.0) -> Tensor:
+        """Random order. The head runs on the tokens of the step alone: how many they are is known beforehand."""
+        members, batch = cond.shape[:2]
+        tokens = self.shape.tokens
+        nothing = torch.ones(members, batch, self.factors, dtype=torch.bool, device=cond.device)
+        order = draws.uniform(batch, tokens).argsort(-1)
+        place = order.argsort(-1)
+        x = torch.zeros(members, batch, tokens, self.shape.channels, device=cond.device)
+        done = 0
+        for count in reveal_counts(tokens, self.settings.sampling_steps):
+            now = order[..., done : done + count]
+            told = rows(self.vectors(x, place >= done, cond), now)
+            weight = guidance * done / tokens
+            untold = rows(self.vectors(x, place >= done, cond, nothing), now) if weight > 0 else None
+            drawn = self.draw(told, untold, weight, draws).view(members, batch, count, -1)
+            x = x.scatter(2, now[..., None].expand_as(drawn), drawn)
+            done += count
+        return x
+
+    def draw(self, told: Tensor, untold: Tensor | None, weight: float, draws: Draws) -> Tensor:
+        """Tokens (M, N, 1, C) given vectors (M, N, 1, D); under guidance both halves see the same noisy token."""
+
+        def predict(x: Tensor, t: Tensor) -> Tensor:
+            t = t[:, :1, None]  # the same for all tokens
+            prediction = self.head(x, t, told)
+            return prediction if untold is None else prediction + weight * (prediction - self.head(x, t, untold))
+
+        shape = (told.shape[1], 1, self.shape.channels)
+        if self.settings.head == "flow":
+            return sample_flow(predict, draws, shape, self.settings.head_steps)
+        return sample_cosine(predict, draws, shape, self.kept, self.chain, self.settings.temperature)
+
+
+def rows(x: Tensor, chosen: Tensor) -> Tensor:
+    """Tokens number `chosen` (M, B, R) of x (M, B, T, C), as images of one token each: (M, B * R, 1, C)."""
+    return x.gather(2, chosen[..., None].expand(-1, -1, -1, x.shape[-1])).flatten(1, 2)[:, :, None]
+
+
+def _normal_cdf(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+def _ratio_range(settings: MARSettings) -> tuple[float, float]:
+    """Where the cuts at ratio_floor and 1 lie in the normal, in standard deviations."""
+    low, high = ((edge - settings.ratio_mean) / settings.ratio_std for edge in (settings.ratio_floor, 1.0))
+    return low, high
+
+
+def mean_ratio(settings: MARSettings) -> float:
+    """The mean of the truncated normal: 0.867 at the published numbers."""
+    low, high = _ratio_range(settings)
+    density = [math.exp(-edge * edge / 2) / math.sqrt(2 * math.pi) for edge in (low, high)]
+    return settings.ratio_mean + settings.ratio_std * (density[0] - density[1]) / (_normal_cdf(high) - _normal_cdf(low))
+
+
+def draw_ratio(draws: Draws, settings: MARSettings) -> Tensor:
+    """One mask ratio for the whole batch of each member, (M, 1): the truncated normal by inverting its distribution."""
+    low, high = map(_normal_cdf, _ratio_range(settings))
+    ratio = settings.ratio_mean + settings.ratio_std * torch.special.ndtri(low + (high - low) * draws.uniform(1))
+    return ratio.clamp(settings.ratio_floor, 1.0)
+
+
+def reveal_counts(tokens: int, steps: int) -> list[int]:
+    """How many tokens each iteration reveals, as in masking.reveal: floor(T cos(pi r / 2)) stay hidden after the share
+    r of the steps, at least one until the last. No more iterations than there are tokens."""
+    counts = []
+    left = tokens
+    for k in range(steps):
+        share = math.cos(math.pi / 2 * (k + 1) / steps)
+        stay = min(max(math.floor(tokens * share), 1), left - 1) if k < steps - 1 else 0
+        counts.append(left - stay)
+        left = stay
+        if left == 0:
+            break
+    return counts
