@@ -77,7 +77,7 @@ def _pictures(arms: Sequence[str], count: int, pixels: int, random: np.random.Ge
                 valid[k, i] = random.random() < share + 0.2
                 shown = code if right[k, i] else TRAIN[random.integers(len(TRAIN))]
                 drawn[k, i] = draw(shown, random, pixels, 0.3 if valid[k, i] else 5.0)
-        tensors |= {arm: drawn, f"{arm}.right": right, f"{arm}.valid": valid}
+        tensors |= {arm: drawn, f"{arm}.right": right, f"{arm}.valid": valid, f"{arm}.joint": right & valid}
     return tensors
 
 

@@ -4,10 +4,12 @@ import torch
 
 from recombine.conditioning import ConditioningSettings
 from recombine.generators import Generator, TokenShape, build_generator
+from recombine.generators.autoregressive import AutoregressiveSettings
+from recombine.generators.discrete_diffusion import DiscreteDiffusionSettings
 from recombine.generators.dit import DiTSettings
 from recombine.generators.givt import GIVTSettings
 from recombine.generators.mar import MARSettings
-from recombine.generators.maskgit import MaskGITSettings
+from recombine.generators.maskgit import MaskGIT, MaskGITSettings
 from recombine.generators.regression import RegressionSettings
 from recombine.nets.backbone import Dimensions
 from recombine.randomness import Draws, seeds_tensor
@@ -29,13 +31,20 @@ GENERATORS = {
     "givt-masked": GIVTSettings(style="masked", sampling_steps=5),
     "givt-causal": GIVTSettings(style="causal"),
     "maskgit": MaskGITSettings(sampling_steps=5),
+    "maskgit-halton": MaskGITSettings(order="halton", roll=True, sampling_steps=5),
+    "maskgit-soft": MaskGITSettings(targets="soft", softness=0.3, sampling_steps=5),
+    "autoregressive": AutoregressiveSettings(),
+    "discrete-diffusion": DiscreteDiffusionSettings(sampling_steps=5),
     "maskgit-all": MaskGITSettings(loss_on="all", smoothing=0.1, sampling_steps=5),
 }
 
 
 def generator(name: str, seeds: list[int], conditioning: ConditioningSettings | None = None) -> Generator:
     conditioning = conditioning or ConditioningSettings(dropout=0.1)
-    return build_generator(GENERATORS[name], SHAPE, conditioning, FACTORS, Dimensions(2, 32, 2), seeds)
+    model = build_generator(GENERATORS[name], SHAPE, conditioning, FACTORS, Dimensions(2, 32, 2), seeds)
+    if isinstance(model, MaskGIT):
+        model.use_codebook(Draws(seeds_tensor([7]), "codebook").normal(8, 4)[0])
+    return model
 
 
 def takes_latents(name: str) -> bool:

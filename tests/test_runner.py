@@ -79,8 +79,29 @@ def test_contract_of_a_finished_study(finished: Path, small_study: Study):
     assert any(kind.startswith("half-trained") for kind in facts["judge"]["half_trained_far"])
     assert (finished / "report.html").stat().st_size > 10_000
     assert set(files.load_tensors(finished / "pictures.safetensors")) == {
-        "real", "reconstruction.vqvae", "maskgit", "maskgit.valid", "maskgit.right", "dit", "dit.valid", "dit.right",
+        "real", "reconstruction.vqvae", "maskgit", "maskgit.valid", "maskgit.right", "maskgit.joint", "dit",
+        "dit.valid", "dit.right", "dit.joint",
     }  # fmt: skip
+
+
+def test_a_shared_store_knows_no_names(finished: Path, small_study: Study, shared_store: Path, tmp_path, monkeypatch):
+    """The same arms under swapped names, in another study, keep their own numbers and pictures."""
+
+    def forbidden(*_args: object) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(Trainer, "run", forbidden)
+    swapped = {"dit": small_study.arms["maskgit"], "maskgit": small_study.arms["dit"]}
+    run_study(
+        small_study.model_copy(update={"name": "swapped", "arms": swapped}), tmp_path / "out", shared_store, "cpu"
+    )
+    rows = {name: read_results(folder).to_pylist() for name, folder in (("new", tmp_path / "out"), ("old", finished))}
+    assert {row["study"] for row in rows["new"]} == {"swapped"}
+    names = {"dit": "maskgit", "maskgit": "dit"}
+    renamed = [row | {"study": "small", "arm": names[row["arm"]]} for row in rows["new"]]
+    assert [row for row in renamed if row["arm"] == "dit"] == [row for row in rows["old"] if row["arm"] == "dit"]
+    pictures = [files.load_tensors(folder / "pictures.safetensors") for folder in (tmp_path / "out", finished)]
+    assert torch.equal(pictures[0]["maskgit"], pictures[1]["dit"])
 
 
 def test_nothing_is_computed_twice(finished: Path, small_study: Study, shared_store: Path, tmp_path, monkeypatch):

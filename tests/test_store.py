@@ -34,10 +34,29 @@ def test_what_is_saved_is_loaded(store: Store) -> None:
     folder = fill(store)
     assert store.has("tokenizer", RECIPE) and not store.has("probe", RECIPE)
     assert folder == store.path("tokenizer", store.key("tokenizer", RECIPE))
-    assert sorted(path.name for path in folder.iterdir()) == ["facts.json", "recipe.json", "tensors.safetensors"]
+    held = ["facts.json", "recipe.json", "sums.json", "tensors.safetensors"]
+    assert sorted(path.name for path in folder.iterdir()) == held
     tensors, facts = store.load("tokenizer", RECIPE)
     assert torch.equal(tensors["w"], torch.arange(12.0).view(3, 4)) and tensors["ids"].dtype == torch.int64
     assert facts == {"loss": 0.5}
+
+
+def test_an_edited_or_exchanged_entry_is_refused(store: Store) -> None:
+    """Well-formed files that are not what was saved: a number changed by hand, facts emptied, other tensors."""
+    folder = fill(store)
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    changes = {
+        "facts.json": [b'{"loss": 0.1}', b"{}"],
+        "tensors.safetensors": [files.tensor_bytes({"other": torch.zeros(2)})],
+        "sums.json": [b"{}"],
+    }
+    for name, contents in changes.items():
+        for content in contents:
+            (folder / name).write_bytes(content)
+            with pytest.raises(UserError, match=r"checksums differ.*delete the folder"):
+                store.load("tokenizer", RECIPE)
+            (folder / name).write_bytes(whole[name])
+    assert store.load("tokenizer", RECIPE)[1] == {"loss": 0.5}
 
 
 def test_the_key_is_the_content(store: Store) -> None:

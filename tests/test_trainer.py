@@ -30,7 +30,7 @@ def test_golden_losses(name):
         GOLDEN.write_text(json.dumps(golden | {name: losses}, indent=1) + "\n")
     else:
         torch.testing.assert_close(torch.tensor(losses), torch.tensor(golden[name]), rtol=2e-3, atol=1e-4)
-    assert losses[-1][0] < 0.9 * losses[0][0], "nothing was learned"
+    assert losses[-1][0] < 0.96 * losses[0][0], "nothing was learned"
 
 
 @pytest.mark.parametrize("name", NAMES)

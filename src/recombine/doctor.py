@@ -1,6 +1,5 @@
 """What this machine has, and which sizes of model it can reasonably train (`recombine doctor`)."""
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -13,7 +12,6 @@ Row = tuple[str, str, bool]
 
 GIB = 2**30
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-EXTRAS = {"ray": ("ray",), "explore": ("gradio",), "scenes": ("mujoco", "mitsuba"), "track": ("tensorboard", "wandb")}
 SIZES = {"s": (6, 256), "b": (12, 384), "l": (12, 768)}  # layers, width
 MEMBERS = 8  # as many seeds as a study of the library trains at once
 
@@ -82,8 +80,4 @@ def doctor() -> list[Row]:
         ("free disk here", f"{free / GIB:.1f} GiB", free >= 2 * GIB),
         ("browser", browser or f"none of {', '.join(BROWSERS)}: tests of the report are skipped", browser is not None),
     ]
-    for extra, modules in EXTRAS.items():
-        missing = [module for module in modules if importlib.util.find_spec(module) is None]
-        found = f"not installed: {', '.join(missing)} (pip install 'recombine[{extra}]')" if missing else "installed"
-        rows.append((f"extra {extra}", found, not missing))
     return rows + _sizes(device_bytes)

@@ -44,9 +44,8 @@ def run_study(study: Study, out: Path, store: Path | None = None, device: str = 
         setting = stages.open_setting(study, Store(store or os.environ.get("RECOMBINE_STORE") or out / "store"), chosen)
         fitted = stages.fit_tokenizers(setting)
         probe, probe_facts, probe_recipe = stages.train_probe(setting)
-        judge, judge_facts = stages.calibrate_judge(setting, probe, probe_recipe, fitted)
+        judge, judge_facts, judge_recipe = stages.calibrate_judge(setting, probe, probe_recipe, fitted)
         ceilings = stages.measure_ceilings(setting, judge, fitted)
-        judge_recipe = {"probe": probe_recipe, "tokenizers": [entry.recipe for entry in fitted.values()]}
         arms = {
             name: run_arm(setting, name, arm, stages.tokenizer_of(fitted, arm), judge, judge_recipe)
             for name, arm in study.arms.items()
@@ -64,7 +63,9 @@ def run_study(study: Study, out: Path, store: Path | None = None, device: str = 
             "hardware": hardware(chosen),
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seconds": setting.seconds | {"total": time.perf_counter() - clock},
+            # What each part took when it was made, be it by an earlier call; the last call alone is beside.
+            "seconds": setting.seconds | {"total": sum(setting.seconds.values())},
+            "seconds_of_last_call": time.perf_counter() - clock,
             "world": {
                 "name": setting.world.name,
                 "image_size": setting.world.image_size,
@@ -133,6 +134,7 @@ def _pictures(
             name: arm.pictures["images"],
             f"{name}.valid": arm.pictures["valid"],
             f"{name}.right": arm.pictures["right"],
+            f"{name}.joint": arm.pictures["joint"],
         }
     return tensors
 

@@ -121,7 +121,7 @@ class RandomSplit(_Kind):
     )
     n: int = Field(ge=1, description="how many compositions are trained")
     k: int = Field(default=1, ge=1, description="every factor value is in at least this many trained compositions")
-    seed: int = Field(default=0, ge=0, description="which draw")
+    seed: int = Field(default=0, ge=0, lt=2**31, description="which draw")
 
 
 class ListedSplit(_Kind):

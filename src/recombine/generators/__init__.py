@@ -6,7 +6,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from recombine.conditioning import ConditioningSettings
+from recombine.generators.autoregressive import Autoregressive, AutoregressiveSettings
 from recombine.generators.base import Generator, TokenShape
+from recombine.generators.discrete_diffusion import DiscreteDiffusion, DiscreteDiffusionSettings
 from recombine.generators.dit import DiT, DiTSettings
 from recombine.generators.givt import GIVT, GIVTSettings
 from recombine.generators.mar import MAR, MARSettings
@@ -16,7 +18,15 @@ from recombine.nets.backbone import Dimensions
 from recombine.nets.layers import SeedStream
 from recombine.worlds.base import Factor
 
-AnyGeneratorSettings = DiTSettings | MARSettings | GIVTSettings | RegressionSettings | MaskGITSettings
+AnyGeneratorSettings = (
+    DiTSettings
+    | MARSettings
+    | GIVTSettings
+    | RegressionSettings
+    | MaskGITSettings
+    | AutoregressiveSettings
+    | DiscreteDiffusionSettings
+)
 GeneratorSettings = Annotated[AnyGeneratorSettings, Field(discriminator="kind")]
 
 _FAMILIES: dict[type[AnyGeneratorSettings], Any] = {
@@ -25,6 +35,8 @@ _FAMILIES: dict[type[AnyGeneratorSettings], Any] = {
     GIVTSettings: GIVT,
     RegressionSettings: Regression,
     MaskGITSettings: MaskGIT,
+    AutoregressiveSettings: Autoregressive,
+    DiscreteDiffusionSettings: DiscreteDiffusion,
 }
 
 __all__ = ["Generator", "GeneratorSettings", "TokenShape", "build_generator", "check_generator"]
@@ -48,5 +60,5 @@ def check_generator(settings: AnyGeneratorSettings, codes: int | None, condition
     """Raise ValueError where a generator cannot work with its tokenizer or its conditioning."""
     if _FAMILIES[type(settings)].takes == "ids" and codes is None:
         raise ValueError(f"{settings.kind} predicts codes, so its tokenizer must have a codebook: use tokenizer vqvae")
-    if settings.guidance > 0 and not conditioning.has_null:
-        raise ValueError("guidance needs a model trained with withheld factors: set conditioning drop_all (0.1, say)")
+    if settings.guidance > 0 and conditioning.drop_all == 0:
+        raise ValueError("guidance needs a model trained with all factors withheld at times: set drop_all (0.1, say)")

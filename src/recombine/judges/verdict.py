@@ -218,6 +218,6 @@ def _demand(accepted: dict[str, float], refused: dict[str, float], threshold: fl
     if faults:
         raise UserError(
             f"The judge is not fit to judge: it {' and '.join(faults)}, where {MUST:.0%} is asked (defect limit "
-            f"{threshold:.3f}, slack {slack:.2f}): train the tokenizers longer or give them more "
-            "tokens or codes if their reconstructions fail, and take half-trained samples earlier if those pass."
+            f"{threshold:.3f}, slack {slack:.2f}); the sharper the tokenizers, the tighter its limits: give them more "
+            "steps, more codes or a smaller factor, or use larger images."
         )

@@ -130,9 +130,9 @@ def _accuracy_axes(axes: Any, study: Finished) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False, fontsize=9, ncols=len(levels))
 
 
-def verdict(right: int, valid: int) -> str:
-    """The three verdicts a generated picture can get: ok, invalid (right by the probe alone) or wrong."""
-    return "wrong" if not right else "ok" if valid else "invalid"
+def verdict(right: int, counted: int) -> str:
+    """The three verdicts a generated picture can get: ok (it counted), invalid (right by the probe alone) or wrong."""
+    return "ok" if counted else "invalid" if right else "wrong"
 
 
 def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> None:
@@ -155,12 +155,12 @@ def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> No
             if j == 0:
                 figure.text(x0 - 0.01, bottom + tall / 2, label, ha="right", va="center", fontsize=10.5, color="#222")
             pictures = study.pictures[source]
-            right, valid = study.pictures.get(f"{source}.right"), study.pictures.get(f"{source}.valid")
+            right, counted = study.pictures.get(f"{source}.right"), study.pictures.get(f"{source}.joint")
             for t in range(min(tiles, pictures.shape[1])):
-                kind = verdict(right[k, t], valid[k, t]) if right is not None and valid is not None else ""
+                kind = verdict(right[k, t], counted[k, t]) if right is not None and counted is not None else ""
                 axes = figure.add_axes((x0 + j * block + t * side * 1.04, bottom, side, tall))
                 _tile(axes, pictures[k, t], FRAMES.get(kind, "#b9bec8"), MARKS.get(kind, ""))
-    key = "✓ right and valid     ! right by the probe, not valid     ✗ wrong"
+    key = "✓ right and valid     ! right by the probe alone     ✗ wrong"
     figure.text(
         x0, y1 - len(sources) * height - 0.06, f"{key}     (first seed, not selected)", fontsize=8.5, color="#555"
     )

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, UndefinedError
 from markupsafe import Markup
 
+from recombine.errors import UserError
 from recombine.files import write_atomic
 from recombine.judges.statistics import Comparison, Interval
 from recombine.report import words
@@ -26,7 +27,7 @@ GATE = 0.99  # what the judge must reach on its own tests
 MEASURES = ("joint", "joint_probe_only", "joint_raw", "joint_probe_only_raw")
 VERDICTS = {
     "ok": ("✓", "right and valid"),
-    "invalid": ("!", "right by the probe, but not valid"),
+    "invalid": ("!", "right by the probe alone"),
     "wrong": ("✗", "wrong"),
 }
 
@@ -34,7 +35,13 @@ VERDICTS = {
 def write_report(folder: Path) -> Path:
     """Write `folder`/report.html from the study's files, whole or not at all, and return its path."""
     study = read_study(Path(folder))
-    page = render(study)
+    try:
+        page = render(study)
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError, UndefinedError) as error:
+        raise UserError(
+            f"the files in {folder} do not hold what a study writes ({type(error).__name__}: {error}); "
+            "give the command that made them again."
+        ) from error
     path = study.folder / "report.html"
     write_atomic(path, page)
     return path
@@ -165,12 +172,11 @@ def _card(
     """One composition with a strip of pictures per source, each generated one with its verdict."""
     strips = []
     for key, label in sources:
-        right, valid = study.pictures.get(f"{key}.right"), study.pictures.get(f"{key}.valid")
+        right, counted = study.pictures.get(f"{key}.right"), study.pictures.get(f"{key}.joint")
         tiles = []
         for i, uri in enumerate(pictures[key][row]):
-            judged = right is not None and valid is not None
-            kind = verdict(right[k, i], valid[k, i]) if right is not None and valid is not None else ""
-            tiles.append({"uri": uri, "kind": kind if judged else ""})
+            kind = verdict(right[k, i], counted[k, i]) if right is not None and counted is not None else ""
+            tiles.append({"uri": uri, "kind": kind})
         counts = [f"{sum(t['kind'] == kind for t in tiles)} {text}" for kind, (_, text) in VERDICTS.items()]
         spoken = f"{label}: of {len(tiles)} pictures {', '.join(counts)}" if tiles[0]["kind"] else f"{label} pictures"
         strips.append({"label": label, "tiles": tiles, "spoken": spoken})
@@ -354,8 +360,12 @@ def _judge(study: Finished) -> list[dict[str, Any]]:
     for key, share in _shares(study.part("judge", "accepted")).items():
         what = "real images accepted" if key == "real" else f"images rebuilt by {key} accepted"
         tests.append((what, "must pass", share))
+    far = study.part("judge", "half_trained_far")  # [far from every real image, drawn]
     for key, share in _shares(study.part("judge", "refused")).items():
-        tests.append((f"{key} refused", "must not pass", share))
+        note = "must not pass"
+        if isinstance(far.get(key), list) and len(far[key]) == 2:
+            note += f"; of {far[key][1]} samples, the {far[key][0]} that are unlike every real image"
+        tests.append((f"{key} refused", note, share))
     return [{"what": what, "note": note, "share": share, "ok": share >= GATE} for what, note, share in tests]
 
 

@@ -194,7 +194,7 @@ def warnings(study: Finished) -> list[str]:
             if both[0] and both[1] and both[1].mean - both[0].mean > 0.15:
                 notes.append(
                     f"At {level_name(level)} the probe alone would credit {arm} with {percent(both[1].mean)} "
-                    f"instead of {percent(both[0].mean)}: the rest are not valid images of this world."
+                    f"instead of {percent(both[0].mean)}: the rest are not valid, or read as another combination."
                 )
     for name in study.part("tokenizers"):
         ceiling = study.part("tokenizers", name, "ceiling")

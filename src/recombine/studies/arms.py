@@ -20,7 +20,7 @@ from recombine.progress import say, track
 from recombine.randomness import Draws
 from recombine.splits import code
 from recombine.studies.spec import Arm
-from recombine.studies.stages import RECIPES, FittedTokenizer, Setting, to_images, token_shape, training_data
+from recombine.studies.stages import RECIPES, FittedTokenizer, Setting, ready, to_images, token_shape, training_data
 from recombine.training import Trainer
 from recombine.worlds import make_images
 
@@ -38,7 +38,7 @@ class ArmResult:
     """A finished arm."""
 
     rows: Rows
-    pictures: dict[str, Tensor]  # "images" (K, n, 3, P, P), "valid" and "right" (K, n), all uint8
+    pictures: dict[str, Tensor]  # "images" (K, n, 3, P, P); "valid", "right" and "joint" (K, n); all uint8
     facts: dict[str, Any]
 
 
@@ -60,8 +60,11 @@ def run_arm(
     if not setting.store.has("arm", recipe):
         _train_and_store(setting, name, arm, entry, judge, recipe)
     tensors, facts = setting.store.load("arm", recipe)
+    setting.seconds[f"arm {name}"] = facts["seconds"]
     pictures = {key.removeprefix("pictures."): t for key, t in tensors.items() if key.startswith("pictures.")}
-    return ArmResult(facts["rows"], pictures, {key: value for key, value in facts.items() if key != "rows"})
+    # The store knows no names: another study may call the same arm otherwise.
+    rows = [{"study": setting.study.name, "arm": name, **row} for row in facts["rows"]]
+    return ArmResult(rows, pictures, {key: value for key, value in facts.items() if key != "rows"})
 
 
 def evaluation_steps(steps: int, evaluations: int) -> list[int]:
@@ -78,7 +81,8 @@ def make_trainer(setting: Setting, arm: Arm, entry: FittedTokenizer) -> Trainer:
         setting.world.factors,
         SIZES[arm.training.size],
         setting.study.seeds,
-    ).to(setting.device)
+    )
+    ready(generator, entry.tokenizer, setting.device)
     images = make_images(setting.world, setting.split.train, arm.training.images, DATA_SEED, "training", setting.device)
     data = training_data(setting.world, entry.tokenizer, arm.conditioning, images, generator.takes)
     return Trainer(generator, data, arm.training)
@@ -98,7 +102,7 @@ def _train_and_store(
     previous = max([0, *(stop for stop in stops if stop <= trainer.steps_done)])
     if trainer.steps_done == stops[-1]:
         # Killed between the last evaluation and the entry in the store: only the pictures are drawn again.
-        pictures = evaluate(setting, arm, entry, judge, trainer, name)[1]
+        pictures = evaluate(setting, arm, entry, judge, trainer)[1]
     with track(arm.training.steps, f"arm {name}", done=trainer.steps_done) as advance:
         for stop in (stop for stop in stops if stop > trainer.steps_done):
             while trainer.steps_done < stop:
@@ -110,7 +114,7 @@ def _train_and_store(
                     work.save(trainer, rows, earlier + time.perf_counter() - started)
             losses = trainer.take_mean_loss(stop - previous)
             previous = stop
-            new, pictures = evaluate(setting, arm, entry, judge, trainer, name)
+            new, pictures = evaluate(setting, arm, entry, judge, trainer)
             for row in new:
                 # A member that diverged has no loss to write down; its samples are judged like any others.
                 row["loss"] = losses[row["member"]] if math.isfinite(losses[row["member"]]) else None
@@ -119,7 +123,6 @@ def _train_and_store(
                 work.save(trainer, rows, earlier + time.perf_counter() - started)
             advance(0, note=_levels_note(new))
     seconds = earlier + time.perf_counter() - started
-    setting.seconds[f"arm {name}"] = seconds
     tensors = {key: tensor for key, tensor in trainer.state().items() if key.startswith(("weight.", "average."))}
     tensors |= {f"pictures.{key}": tensor for key, tensor in pictures.items()}
     parameters = sum(weight.numel() for weight in trainer.weights) // len(setting.study.seeds)
@@ -173,7 +176,7 @@ class _Work:
 
 
 def evaluate(
-    setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge, trainer: Trainer, name: str
+    setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge, trainer: Trainer
 ) -> tuple[Rows, dict[str, Tensor]]:
     """Draw and judge samples of every composition with averaged and with raw weights: the rows, and a few pictures of
     member 0."""
@@ -202,8 +205,6 @@ def evaluate(
     for member, seed in enumerate(setting.study.seeds):
         for place, composition in enumerate(setting.split.compositions):
             row: dict[str, Any] = {
-                "study": setting.study.name,
-                "arm": name,
                 "member": member,
                 "seed": seed,
                 "step": trainer.steps_done,
@@ -223,6 +224,7 @@ def evaluate(
         "images": (first * 255).round().to(torch.uint8).cpu(),
         "valid": averaged["valid"][0, :, :kept].to(torch.uint8).cpu(),
         "right": averaged["joint_probe_only"][0, :, :kept].to(torch.uint8).cpu(),
+        "joint": averaged["joint"][0, :, :kept].to(torch.uint8).cpu(),
     }
     return rows, pictures
 

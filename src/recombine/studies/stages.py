@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from recombine.conditioning import ConditioningSettings, condition
-from recombine.generators import TokenShape, build_generator
+from recombine.generators import Generator, TokenShape, build_generator
 from recombine.generators.dit import DiTSettings
-from recombine.generators.maskgit import MaskGITSettings
+from recombine.generators.maskgit import MaskGIT, MaskGITSettings
 from recombine.judges import Judge, Probe, build_judge, build_probe, calibrate, fit_probe
 from recombine.nets.backbone import SIZES
 from recombine.progress import say
@@ -24,7 +24,7 @@ from recombine.randomness import Draws
 from recombine.splits import Split, code, make_split
 from recombine.studies.spec import Arm, Study
 from recombine.studies.store import Store
-from recombine.tokenizers import Tokenizer, TokenizerSettings, build_tokenizer, fit_tokenizer
+from recombine.tokenizers import VQVAE, Tokenizer, TokenizerSettings, build_tokenizer, fit_tokenizer
 from recombine.training import Trainer, TrainingData, TrainingSettings
 from recombine.worlds import Images, World, build_world, make_images
 
@@ -44,12 +44,7 @@ class Setting:
     split: Split
     store: Store
     device: torch.device
-    seconds: dict[str, float]  # spent on each stage by this run; what came from the store took none
-
-    def took(self, stage: str, started: float) -> float:
-        """Notes and returns the seconds since `started`."""
-        self.seconds[stage] = time.perf_counter() - started
-        return self.seconds[stage]
+    seconds: dict[str, float]  # that each stage took, by whichever run made it
 
 
 def open_setting(study: Study, store: Store, device: torch.device) -> Setting:
@@ -100,53 +95,68 @@ def _fit_one(setting: Setting, name: str, settings: TokenizerSettings) -> Fitted
         "tokenizer": settings.model_dump(mode="json"),
         "seed": SHARED_SEED,
     }
-    started = time.perf_counter()
-    if setting.store.has("tokenizer", recipe):
-        tensors, facts = setting.store.load("tokenizer", recipe, setting.device)
-        tokenizer = build_tokenizer(settings, setting.world.image_size, setting.world.channels).to(setting.device)
-        tokenizer.load_state_dict(tensors)
-        tokenizer.eval().requires_grad_(False)
-        return FittedTokenizer(name, settings, recipe, tokenizer, facts)
-    per_composition = max(TOKENIZER_IMAGES // len(compositions), 50)
-    images = make_images(setting.world, compositions, per_composition, SHARED_SEED, "tokenizer", setting.device)
-    tokenizer, log = fit_tokenizer(settings, images.images, SHARED_SEED)
-    setting.store.save("tokenizer", recipe, tokenizer.state_dict(), log)
-    seconds = setting.took(f"tokenizer {name}", started)
-    say(f"tokenizer {name}: fitted in {seconds:.0f} s, mean error of a pixel {log['absolute_error']:.4f}")
+    if not setting.store.has("tokenizer", recipe):
+        per_composition = max(TOKENIZER_IMAGES // len(compositions), 50)
+        images = make_images(setting.world, compositions, per_composition, SHARED_SEED, "tokenizer", setting.device)
+        fitted, log = fit_tokenizer(settings, images.images, SHARED_SEED)
+        setting.store.save("tokenizer", recipe, fitted.state_dict(), log)
+        say(f"tokenizer {name}: fitted in {log['seconds']:.0f} s, mean error of a pixel {log['absolute_error']:.4f}")
+    tensors, log = setting.store.load("tokenizer", recipe, setting.device)
+    tokenizer = build_tokenizer(settings, setting.world.image_size, setting.world.channels).to(setting.device)
+    tokenizer.load_state_dict(tensors)
+    tokenizer.eval().requires_grad_(False)
+    setting.seconds[f"tokenizer {name}"] = log["seconds"]
     return FittedTokenizer(name, settings, recipe, tokenizer, log)
 
 
 def train_probe(setting: Setting) -> tuple[Probe, dict[str, Any], dict[str, Any]]:
     """The probe, its facts and its recipe; raises where it fails its gate."""
     recipe = {"version": RECIPES["probe"], "world": setting.study.world.model_dump(mode="json"), "seed": SHARED_SEED}
-    started = time.perf_counter()
-    if setting.store.has("probe", recipe):
-        tensors, facts = setting.store.load("probe", recipe, setting.device)
-        probe = build_probe(setting.world).to(setting.device)
-        probe.load_state_dict(tensors)
-        return probe.eval(), facts, recipe
-    probe, facts = fit_probe(setting.world, SHARED_SEED, setting.device)
-    setting.store.save("probe", recipe, probe.state_dict(), facts)
-    seconds, worst = setting.took("probe", started), min(facts["accuracy"].values())
-    say(f"probe: trained in {seconds:.0f} s, right on {worst:.1%} or more of the real images of every composition")
-    return probe, facts, recipe
+    if not setting.store.has("probe", recipe):
+        started = time.perf_counter()
+        fitted, made = fit_probe(setting.world, SHARED_SEED, setting.device)
+        made["seconds"] = time.perf_counter() - started
+        setting.store.save("probe", recipe, fitted.state_dict(), made)
+        worst = min(made["accuracy"].values())
+        say(
+            f"probe: trained in {made['seconds']:.0f} s, right on at least {worst:.1%} of any composition's real images"
+        )
+    tensors, facts = setting.store.load("probe", recipe, setting.device)
+    probe = build_probe(setting.world, setting.device)
+    probe.load_state_dict(tensors)
+    setting.seconds["probe"] = facts["seconds"]
+    return probe.eval().requires_grad_(False), facts, recipe
 
 
 def calibrate_judge(
     setting: Setting, probe: Probe, probe_recipe: dict[str, Any], fitted: Mapping[str, FittedTokenizer]
-) -> tuple[Judge, dict[str, Any]]:
-    """The judge of the whole study: one threshold, whatever the tokenizer; tested against garbage before it judges
-    anything."""
+) -> tuple[Judge, dict[str, Any], dict[str, Any]]:
+    """The judge of the whole study, its facts and its recipe: one threshold, whatever the tokenizer; tested against
+    garbage before it judges anything."""
     recipe = {
         "version": RECIPES["judge"],
         "probe": probe_recipe,
         "tokenizers": [entry.recipe for entry in fitted.values()],
+        "train": [code(c) for c in setting.split.train],  # half-trained models saw these
         "seed": SHARED_SEED,
     }
-    started = time.perf_counter()
-    if setting.store.has("judge", recipe):
-        tensors, facts = setting.store.load("judge", recipe, setting.device)
-        return build_judge(setting.world, probe, tensors, facts, setting.device), facts
+    if not setting.store.has("judge", recipe):
+        started = time.perf_counter()
+        made, found = _calibrate(setting, probe, fitted)
+        found["seconds"] = time.perf_counter() - started
+        setting.store.save("judge", recipe, made.state(), found)
+        accepted, refused = min(found["accepted"].values()), min(found["refused"].values())
+        say(
+            f"judge: calibrated in {found['seconds']:.0f} s, accepts at least {accepted:.1%} of real images and of "
+            f"reconstructions, refuses at least {refused:.1%} of every kind of garbage"
+        )
+    tensors, facts = setting.store.load("judge", recipe, setting.device)
+    setting.seconds["judge"] = facts["seconds"]
+    return build_judge(setting.world, probe, tensors, facts, setting.device), facts, recipe
+
+
+def _calibrate(setting: Setting, probe: Probe, fitted: Mapping[str, FittedTokenizer]) -> tuple[Judge, dict[str, Any]]:
+    """The judge and its facts, from the study's tokenizers and from models stopped too early."""
     reconstruct = {
         name: (entry.tokenizer, seen_compositions(setting, entry.settings)) for name, entry in fitted.items()
     }
@@ -155,15 +165,7 @@ def calibrate_judge(
         for name, entry in fitted.items()
         for family, images in _half_trained(setting, entry).items()
     }
-    judge, facts = calibrate(setting.world, probe, reconstruct, half_trained, SHARED_SEED, setting.device)
-    setting.store.save("judge", recipe, judge.state(), facts)
-    seconds = setting.took("judge", started)
-    accepted, refused = min(facts["accepted"].values()), min(facts["refused"].values())
-    say(
-        f"judge: calibrated in {seconds:.0f} s, accepts {accepted:.1%} or more of real images and reconstructions, "
-        f"refuses {refused:.1%} or more of every kind of garbage"
-    )
-    return judge, facts
+    return calibrate(setting.world, probe, reconstruct, half_trained, SHARED_SEED, setting.device)
 
 
 def _half_trained(setting: Setting, entry: FittedTokenizer) -> dict[str, Tensor]:
@@ -180,7 +182,7 @@ def _half_trained(setting: Setting, entry: FittedTokenizer) -> dict[str, Tensor]
         generator = build_generator(settings, shape, conditioning, setting.world.factors, SIZES["xs"], [SHARED_SEED])
         data = training_data(setting.world, entry.tokenizer, conditioning, images, generator.takes)
         training = TrainingSettings(size="xs", batch=64, steps=HALF_TRAINED_STEPS, warmup=10)
-        trainer = Trainer(generator.to(setting.device), data, training)
+        trainer = Trainer(ready(generator, entry.tokenizer, setting.device), data, training)
         trainer.run(HALF_TRAINED_STEPS)
         tokens = generator.sample(cond[None], Draws(trainer.seeds, "half-trained"))
         drawn[family] = to_images(entry.tokenizer, tokens)[0]
@@ -189,6 +191,14 @@ def _half_trained(setting: Setting, entry: FittedTokenizer) -> dict[str, Tensor]
 
 def token_shape(tokenizer: Tokenizer) -> TokenShape:
     return TokenShape(tokenizer.grid, tokenizer.channels, tokenizer.codes)
+
+
+def ready(generator: Generator, tokenizer: Tokenizer, device: torch.device) -> Generator:
+    """The generator on its device, with the codebook where its targets need one."""
+    generator.to(device)
+    if isinstance(generator, MaskGIT) and isinstance(tokenizer, VQVAE):
+        generator.use_codebook(tokenizer.codebook)
+    return generator
 
 
 def training_data(
@@ -213,8 +223,8 @@ def to_images(tokenizer: Tokenizer, tokens: Tensor) -> Tensor:
 def measure_ceilings(
     setting: Setting, judge: Judge, fitted: Mapping[str, FittedTokenizer]
 ) -> dict[str, dict[str, Any]]:
-    """Per tokenizer and composition, how its reconstructions of fresh real images are judged: no generator can do
-    better."""
+    """Per tokenizer and composition, how its reconstructions of fresh real images are judged. A generator of codes
+    cannot be expected to do better; one of free latents might, but has only seen latents of real images."""
     real = make_images(
         setting.world, setting.split.compositions, CEILING_IMAGES, SHARED_SEED, "ceiling", setting.device
     )

@@ -5,6 +5,7 @@ An entry is a folder `<kind>-<key>/` with `recipe.json` (all that the result dep
 arm made for one study is found by every other that needs the same one.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -57,6 +58,7 @@ class Store:
             files.save_json_atomic(partial / "recipe.json", recipe)
             files.save_tensors_atomic(partial / "tensors.safetensors", tensors)
             files.save_json_atomic(partial / "facts.json", facts)
+            files.save_json_atomic(partial / "sums.json", _sums(partial))
             try:
                 os.rename(partial, target)
             except OSError:
@@ -80,8 +82,8 @@ class Store:
             raise UserError(f"{entry / 'recipe.json'} is not the recipe that the folder is named for; {fix}.")
         tensors = files.load_tensors(entry / "tensors.safetensors", device, fix)
         facts = files.load_json(entry / "facts.json", fix)
-        if not isinstance(facts, dict):
-            raise UserError(f"{entry / 'facts.json'} is damaged; {fix}.")
+        if files.load_json(entry / "sums.json", fix) != _sums(entry):
+            raise UserError(f"{entry} was changed after it was made (its checksums differ); {fix}.")
         return tensors, facts
 
     def _sweep(self) -> None:
@@ -93,6 +95,12 @@ class Store:
                 continue
             if old:
                 shutil.rmtree(left, ignore_errors=True)
+
+
+def _sums(entry: Path) -> dict[str, str]:
+    """Checksums of what an entry holds: an edited or exchanged file must not pass for a result."""
+    held = ("recipe.json", "tensors.safetensors", "facts.json")
+    return {name: hashlib.sha256((entry / name).read_bytes()).hexdigest() for name in held}
 
 
 def claim_folder(out: Path, study_hash: str, name: str = "") -> IO[bytes]:
@@ -128,7 +136,11 @@ def claim_folder(out: Path, study_hash: str, name: str = "") -> IO[bytes]:
 
 def _refuse_foreign(out: Path, study_hash: str) -> None:
     """Stops unless `out` is absent, empty, or this study's."""
-    if not out.exists():
+    try:
+        there = out.exists()
+    except OSError as error:
+        raise UserError(f"{out} cannot be a folder ({error.strerror}); choose another --out.") from error
+    if not there:
         return
     if not out.is_dir():
         raise UserError(f"{out} is a file, not a folder; choose another --out.")
