@@ -46,7 +46,7 @@ def _cell(cell: Interval | None) -> str:
         return ""
     if cell.low is None or cell.high is None:
         return f"{_plain(words.percent(cell.mean))} (one seed)"
-    return _plain(f"{words.percent(cell.mean)} ({words.span(cell.low, cell.high)})")
+    return _plain(f"{words.percent(cell.mean)} ({words.span(cell.low, cell.high)})").replace(" %)", ")")  # narrow
 
 
 def _plain(text: str) -> str:
