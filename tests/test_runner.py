@@ -208,6 +208,13 @@ def test_a_missing_gpu_is_said(small_study: Study, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_store_that_is_a_file_is_refused_before_anything_is_written(small_study: Study, tmp_path):
+    (tmp_path / "store").write_text("")
+    with pytest.raises(UserError, match="is a file, not a folder"):
+        run_study(small_study, tmp_path / "out", tmp_path / "store", "cpu")
+    assert not (tmp_path / "out").exists()
+
+
 def test_evaluations_are_spread_to_the_end():
     assert evaluation_steps(100, 4) == [25, 50, 75, 100]
     assert evaluation_steps(3, 3) == [1, 2, 3] and evaluation_steps(11_000, 1) == [11_000]

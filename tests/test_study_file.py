@@ -366,3 +366,8 @@ def test_a_wrong_value_anywhere_gives_a_study_or_a_complaint(value: Any, seed: i
     study_or_complaint(yaml.safe_dump(words, allow_unicode=True))
     with contextlib.suppress(UserError):
         make_study(words)
+
+
+def test_some_other_kind_of_file_is_not_echoed_line_by_line() -> None:
+    lines = mistakes("".join(f"word{i}: x\n" for i in range(500)))
+    assert len(lines) < 70 and lines[-1] == "and so on: is this a study file?"

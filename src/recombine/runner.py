@@ -40,8 +40,11 @@ def run_study(study: Study, out: Path, store: Path | None = None, device: str = 
     out = Path(out)
     started, clock = datetime.now(UTC), time.perf_counter()
     chosen = pick_device(device)
+    kept = Path(store or os.environ.get("RECOMBINE_STORE") or out / "store")
+    if kept.exists() and not kept.is_dir():
+        raise UserError(f"the store {kept} is a file, not a folder; choose another --store.")
     with claim_folder(out, study.hash, study.name):
-        setting = stages.open_setting(study, Store(store or os.environ.get("RECOMBINE_STORE") or out / "store"), chosen)
+        setting = stages.open_setting(study, Store(kept), chosen)
         fitted = stages.fit_tokenizers(setting)
         probe, probe_facts, probe_recipe = stages.train_probe(setting)
         judge, judge_facts, judge_recipe = stages.calibrate_judge(setting, probe, probe_recipe, fitted)

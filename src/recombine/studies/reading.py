@@ -23,6 +23,7 @@ from recombine.errors import UserError
 
 MOST_BYTES = 1_000_000  # a study file is a page of text; anything larger is some other file
 MOST_DEEP = 20
+MOST_SHOWN = 60  # mistakes of one file; some other kind of file has one in every line
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -80,7 +81,8 @@ class Mistakes:
         if len(lines) == 1:
             raise UserError(lines[0])
         if lines:
-            raise UserError("\n  ".join([f"{len(lines)} mistakes in the study file, nothing was run:", *lines]))
+            shown = lines if len(lines) <= MOST_SHOWN else [*lines[:MOST_SHOWN], "and so on: is this a study file?"]
+            raise UserError("\n  ".join([f"{len(lines)} mistakes in the study file, nothing was run:", *shown]))
 
 
 class _Loader(yaml.BaseLoader):
