@@ -186,7 +186,7 @@ def test_weak_training_and_low_ceiling_are_said(tmp_path: Path) -> None:
     facts["tokenizers"]["vq"]["ceiling"]["111"]["joint"] = 0.002
     (folder / "study.json").write_text(json.dumps(facts))
     text = text_of(page_of(folder))
-    assert "maskgit gets only 67 % of the combinations it was trained on right" in text
+    assert "maskgit gets only 67 % of the trained combinations right" in text
     assert "Tokenizer vq itself reproduces only 0.2 % of real level-2 images" in text
 
 

@@ -146,9 +146,9 @@ def _signflip(differences: np.ndarray) -> float | None:
 def paired(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray, confidence: float = 0.95) -> Difference:
     """Mean difference a - b of members paired by seed, with its t interval and p-values.
 
-    Differences that are all equal have no spread, so t is 0/0 or infinite: all zero gives p = 1 (nothing differs),
-    all the same other number gives p = 0 (the limit of the t-test as the spread vanishes); `p_signflip` stays honest
-    there, at 2 / 2^n.
+    Differences that are all equal have no spread, so t is 0/0 or infinite: all zero gives p = 1 (nothing differs). All
+    the same other number gives the sign-flip test's 2 / 2^n: shares of a few samples tie by chance, and two seeds that
+    happen to agree must not pass for certainty.
     """
     differences = _pairs(a, b)
     n, mean = len(differences), float(differences.mean())
@@ -156,7 +156,7 @@ def paired(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray, con
         return Difference(mean, None, None, None, None, 1)
     error = _spread(differences)
     if error == 0.0:
-        p = 1.0 if abs(mean) <= ROUNDING else 0.0
+        p = 1.0 if abs(mean) <= ROUNDING else 2.0 ** (1 - n)
     else:
         p = float(2 * stats.t.sf(abs(mean) / error, n - 1))
     reach = float(stats.t.ppf(0.5 + confidence / 2, n - 1)) * error

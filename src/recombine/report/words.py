@@ -142,6 +142,8 @@ def _contrast(study: Finished, pairs: list[Comparison]) -> str:
             sentences.append(f"At level-{level} {join(texts)}.")
         if open_pairs and len(open_pairs) == len(here) > 1:
             sentences.append(f"At level-{level} the seeds cannot tell any two arms apart.")
+        elif len(open_pairs) > 3:
+            sentences.append(f"At level-{level} the seeds cannot tell the other {len(open_pairs)} pairs of arms apart.")
         elif open_pairs:
             sentences.append(f"At level-{level} the seeds cannot tell which of {join(open_pairs, 'or')} is better.")
         if clear:
@@ -181,21 +183,26 @@ def warnings(study: Finished) -> list[str]:
     """Reasons to read the table with care, found in the numbers."""
     notes = []
     shown = cells(study, "joint")
-    for arm in study.measured:
-        trained = shown.get((arm, 0))
-        if trained is not None and trained.mean < GOOD:
+    weak = [arm for arm in study.measured if (arm, 0) in shown and shown[arm, 0].mean < GOOD]
+    if weak:
+        shares = join([f"{arm} gets only {percent(shown[arm, 0].mean)}" for arm in weak])
+        notes.append(
+            f"{shares} of the trained combinations right: misses elsewhere may mean too little training rather than "
+            "no recombination."
+        )
+    probe = cells(study, "joint_probe_only")
+    for level in sorted(set(study.levels.values())):
+        gaps = [
+            f"{arm} with {percent(probe[arm, level].mean)} instead of {percent(shown[arm, level].mean)}"
+            for arm in study.measured
+            if (arm, level) in shown and (arm, level) in probe
+            if probe[arm, level].mean - shown[arm, level].mean > 0.15
+        ]
+        if gaps:
             notes.append(
-                f"{arm} gets only {percent(trained.mean)} of the combinations it was trained on right: "
-                "its misses elsewhere may mean too little training rather than no recombination."
+                f"At {level_name(level)} the probe alone would credit {join(gaps)}: the rest are not valid, or read as "
+                "another combination."
             )
-        probe = cells(study, "joint_probe_only")
-        for level in sorted(set(study.levels.values())):
-            both = shown.get((arm, level)), probe.get((arm, level))
-            if both[0] and both[1] and both[1].mean - both[0].mean > 0.15:
-                notes.append(
-                    f"At {level_name(level)} the probe alone would credit {arm} with {percent(both[1].mean)} "
-                    f"instead of {percent(both[0].mean)}: the rest are not valid, or read as another combination."
-                )
     for name in study.part("tokenizers"):
         ceiling = study.part("tokenizers", name, "ceiling")
         for level in sorted(set(study.levels.values())):
