@@ -5,8 +5,8 @@
 SETTINGS.json is a list of settings, each a dictionary with the keys of `Trial`. Each is trained with seeds that the
 demo does not use, so that nothing is tuned on what it reports, and judged by re-rendering alone: a sample counts if
 the values read from it fall in the classes asked for and the defect is at most that of 99 % of the tokenizer's
-reconstructions. (The calibrated judge of a study is stricter about ranges and also asks the probe.) docs/demo-
-search.md has the results.
+reconstructions. (The calibrated judge of a study is stricter about ranges and also asks the probe.)
+The results are in docs/demo-search.md.
 """
 
 import json
