@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.numpy import save_file
 
+from recombine.studies.monitors import write_monitors
+
 FACTORS = (("shape", ("circle", "square")), ("colour", ("blue", "orange")), ("size", ("small", "large")))
 CODES = tuple("".join(map(str, c)) for c in itertools.product((0, 1), repeat=3))
 TRAIN = ("000", "001", "010", "100")
@@ -81,6 +83,39 @@ def _pictures(arms: Sequence[str], count: int, pixels: int, random: np.random.Ge
     return tensors
 
 
+def fake_monitors(
+    arms: Sequence[str], members: int, steps: Sequence[int] = (500,), layers: int = 4
+) -> list[dict[str, Any]]:
+    """Invented rows of monitors.parquet: probes that read more the deeper, JEPA and mixtures in some arms only."""
+    random = np.random.default_rng(1)
+    rows: list[dict[str, Any]] = []
+
+    def add(monitor: str, value: float, layer: int | None = None, level: int | None = None) -> None:
+        rows.append({**who, "monitor": monitor, "layer": layer, "level": level, "value": value})
+
+    for a, arm in enumerate(arms):
+        for member, step in itertools.product(range(members), steps):
+            who = {"study": "fake", "arm": arm, "member": member, "seed": 100 + member, "step": step}
+            noise = 1 + 0.06 * random.normal()
+            for layer in range(1, layers + 1):
+                depth = layer / layers
+                add("rank_me", (20 + 6 * a + 40 * depth * (1 - depth)) * noise, layer)
+                add("spread", (0.3 + 0.6 * depth) * noise, layer)
+                add("mean_cosine", 0.8 - 0.6 * depth - 0.05 * a * noise, layer)
+                for (factor, _), level in itertools.product(FACTORS, range(3)):
+                    reads = 1 - 0.5 * np.exp(-2.5 * depth / (1 + level)) - 0.03 * a * noise
+                    add(f"linear_{factor}", float(np.clip(reads, 0, 1)), layer, level)
+                if a % 3 == 0:
+                    add("jepa_loss", 0.4 * (1 - 0.5 * depth) * noise, layer)
+                    add("jepa_over_mean", 0.9 - 0.5 * depth * noise, layer)
+            if a % 3 == 1:
+                for level in range(3):
+                    add("held_out_nll", (-1.2 + 0.4 * level) * noise, level=level)
+                    add("scales_at_floor", 0.02 * noise, level=level)
+                add("guidance_refused", 0.004 * noise)
+    return rows
+
+
 def write_fake_study(
     folder: Path,
     *,
@@ -88,6 +123,7 @@ def write_fake_study(
     members: int = 3,
     evaluations: int = 6,
     pictures: bool = True,
+    monitors: bool = False,
     count: int = 8,
     pixels: int = 28,
     name: str = "objectives-demo",
@@ -100,6 +136,8 @@ def write_fake_study(
     pq.write_table(pa.Table.from_pylist(_rows(arms, members, steps, random)), folder / "results.parquet")
     if pictures:
         save_file(_pictures(arms, count, pixels, random), folder / "pictures.safetensors")
+    if monitors:
+        write_monitors(folder, fake_monitors(arms, members, steps[-2:]))
     tokenizers = {
         "vq": {"kind": "vqvae", "codes": 64, "sees": "all"},
         "vae": {"kind": "vae", "latent": 4, "sees": "all"},

@@ -16,6 +16,7 @@ from recombine.files import write_atomic
 from recombine.judges.statistics import Comparison, Interval
 from recombine.report import words
 from recombine.report.figures import encode_sets, verdict
+from recombine.report.inside import inside
 from recombine.report.reading import Finished, read_study
 
 PICTURES = 8  # of each source and composition on the page
@@ -94,6 +95,7 @@ def context(study: Finished) -> dict[str, Any]:
         "cards": cards,
         "sources": sources,
         "verdicts": VERDICTS,
+        "inside": inside(study),
         "judge": _judge(study),
         "threshold": study.part("judge").get("threshold"),
         "ceilings": _ceilings(study, levels),

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from recombine.errors import UserError
+from recombine.studies.monitors import read_monitors
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Finished:
     facts: dict[str, Any]
     table: pa.Table | None
     pictures: dict[str, np.ndarray]
+    monitors: list[dict[str, Any]] = field(default_factory=list)  # the rows of monitors.parquet
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -176,4 +178,4 @@ def read_study(folder: Path) -> Finished:
             pictures = load_file(pictures_path)
     except (ValueError, OSError, pa.ArrowException, SafetensorError) as error:
         raise UserError(f"{path} cannot be read ({error}): run the study again to write it anew.") from error
-    return Finished(folder, facts, table, pictures)
+    return Finished(folder, facts, table, pictures, read_monitors(folder).to_pylist())

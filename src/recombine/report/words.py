@@ -1,5 +1,6 @@
 """The numbers of a study in plain sentences. Every word here follows from the table; nothing is written by hand."""
 
+import math
 from dataclasses import dataclass, replace
 
 from recombine.errors import UserError
@@ -37,6 +38,17 @@ def points(difference: float) -> str:
     """A difference of shares in percentage points with its sign; a real minus, not a hyphen."""
     text = f"{100 * difference:+.0f}" if abs(difference) >= 0.01 else f"{100 * difference:+.1f}"
     return text.replace("-", "\u2212") if float(text) else "0"
+
+
+def number(value: float) -> str:
+    """Three digits that count, without an exponent where it can be helped; a real minus, not a hyphen."""
+    if value == 0 or 1e-3 <= abs(value) < 1e6:
+        digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
+        text = f"{value:,.{digits}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    else:
+        text = f"{value:.2g}"
+    return text.replace("-", "\u2212")
 
 
 def p_value(p: float) -> str:

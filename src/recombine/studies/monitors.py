@@ -1,0 +1,149 @@
+"""The second table of a study: what was measured inside the models, one row per number.
+
+Long form, since not every arm has every monitor: study, arm, member, seed, step, monitor, layer, level, value. `layer`
+is null where a number belongs to the whole model, `level` where it does not depend on the combination shown, `value`
+where the number was not finite (a member that diverged).
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from recombine import files
+from recombine.errors import UserError
+
+NAME = "monitors.parquet"
+
+SCHEMA = pa.schema(
+    [
+        pa.field("study", pa.string(), nullable=False),
+        pa.field("arm", pa.string(), nullable=False),
+        pa.field("member", pa.int64(), nullable=False),
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("step", pa.int64(), nullable=False),
+        pa.field("monitor", pa.string(), nullable=False),
+        pa.field("layer", pa.int64()),
+        pa.field("level", pa.int64()),
+        pa.field("value", pa.float64()),
+    ]
+)
+OPTIONAL = {"layer", "level"}
+
+
+class About(NamedTuple):
+    """A monitor in words."""
+
+    title: str
+    sentence: str
+    share: bool = False  # a share of something: between 0 and 1, shown in per cent
+
+
+ABOUT: dict[str, About] = {
+    "rank_me": About(
+        "RankMe",
+        "How many dimensions the features of a layer really use, from 1 to the width: the exponential of the entropy "
+        "of their singular values. Near 1, the features have collapsed.",
+    ),
+    "spread": About(
+        "Spread",
+        "How much a layer's features differ from image to image: the standard deviation of a dimension, averaged over "
+        "dimensions. 0 means that all images look the same to the layer.",
+    ),
+    "least_spread": About(
+        "Least spread",
+        "The standard deviation over images that a tenth of a layer's dimensions stay below. At 0, these dimensions "
+        "are dead.",
+    ),
+    "mean_cosine": About(
+        "Mean cosine",
+        "How alike the directions of two images' features are in a layer, averaged over pairs. At 1, all point the "
+        "same way.",
+    ),
+    "linear_<factor>": About(
+        "Read by a linear probe",
+        "Share of fresh images whose factor a linear probe reads from a layer's features. The probe is fitted on "
+        "trained combinations only; the images are of the level named.",
+        share=True,
+    ),
+    "jepa_loss": About(
+        "JEPA loss",
+        "The loss of predicting the teacher's features of hidden tokens, per layer. It is small after learning and "
+        "after collapse alike: read it beside RankMe and the error over the mean.",
+    ),
+    "jepa_over_mean": About(
+        "JEPA error over the mean",
+        "Squared error of the predicted features over that of predicting each position's mean feature. 0 is perfect; "
+        "1 is no better than the mean.",
+    ),
+    "held_out_nll": About(
+        "Held-out negative log-likelihood",
+        "How improbable the model finds fresh real images of a level, in nats per token. Lower is better; only arms "
+        "on the same tokens can be compared.",
+    ),
+    "scales_at_floor": About(
+        "Scales at the floor",
+        "Share of the mixture's standard deviations that lie at their lower bound. A large share means that the model "
+        "memorises constants.",
+        share=True,
+    ),
+    "guidance_refused": About(
+        "Guidance refused",
+        "Share of drawn token channels where guidance has no closed form, so that the plain distribution was drawn "
+        "from.",
+        share=True,
+    ),
+}
+"""Every monitor, in the order to show them; the report and the documentation take their words from here."""
+
+LINEAR = "linear_"
+
+
+def family(monitor: str) -> str:
+    """The key of ABOUT that a monitor falls under: itself, or `linear_<factor>`."""
+    return f"{LINEAR}<factor>" if monitor.startswith(LINEAR) else monitor
+
+
+def about(monitor: str) -> About:
+    """A monitor in words; one that ABOUT does not know keeps its name."""
+    return ABOUT.get(family(monitor), About(monitor, ""))
+
+
+def write_monitors(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Put the rows at their place in a study's folder, whole or not at all; without rows, an empty table.
+
+    A row may leave out `layer` and `level`. Values that are not finite are written as null.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist([_checked(row) for row in rows], schema=SCHEMA), sink)
+    files.write_atomic(Path(folder) / NAME, sink.getvalue().to_pybytes())
+    return Path(folder) / NAME
+
+
+def _checked(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with a value that can be stored. A wrong key is an error: pyarrow would drop it without a word."""
+    wrong = (set(row) - set(SCHEMA.names)) | (set(SCHEMA.names) - OPTIONAL - set(row))
+    if wrong:
+        raise ValueError(f"a row of monitors has other keys than {', '.join(SCHEMA.names)}: {', '.join(sorted(wrong))}")
+    value = None if row["value"] is None else float(row["value"])
+    return {**row, "value": value if value is not None and math.isfinite(value) else None}
+
+
+def read_monitors(folder: Path | str) -> pa.Table:
+    """The monitors of a study; an empty table where none were taken."""
+    if not Path(folder).is_dir():
+        raise UserError(f"{folder} is no folder; give the folder of a study (`recombine run STUDY --out DIR`).")
+    path = Path(folder) / NAME
+    if not path.exists():
+        return SCHEMA.empty_table()
+    again = "run the study again with the same --out to write it anew."
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise UserError(f"{path} is damaged or cut short; {again}") from error
+    if not table.schema.equals(SCHEMA):
+        raise UserError(f"{path} does not have the columns of a table of monitors; {again}")
+    return table
