@@ -25,6 +25,11 @@ SHAPE = TokenShape(grid=(3, 3), channels=4, codes=8)
 GENERATORS = {
     "dit-flow": DiTSettings(objective="flow", sampling_steps=6),
     "dit-ddpm": DiTSettings(objective="ddpm", sampling_steps=6),
+    "dit-learned": DiTSettings(
+        objective="ddpm", noise_levels=500, betas="literal", variance="learned", sampling_steps=6
+    ),
+    "mar-learned": MARSettings(variance="learned", head_steps=6, sampling_steps=3),
+    "maskgit-arccos": MaskGITSettings(mask_law="arccos", sampling_steps=5),
     "mar": MARSettings(head_steps=6, sampling_steps=3),
     "mar-flow": MARSettings(head="flow", head_steps=6, sampling_steps=3),
     "regression": RegressionSettings(sampling_steps=5),

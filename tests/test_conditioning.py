@@ -67,12 +67,12 @@ def test_a_dropped_factor_is_its_own_learned_null_not_class_zero():
 
 def test_dropping_follows_its_two_rates():
     draws = Draws(seeds_tensor([0]), "test")
-    each = draw_dropped(ConditioningSettings(dropout=0.3), 3, 20_000, draws)
+    each, never = draw_dropped(ConditioningSettings(dropout=0.3), 3, 20_000, draws)
     assert each.float().mean(1).sub(0.3).abs().max() < 0.02
     assert each.all(-1).float().mean().sub(0.027).abs() < 0.01  # independent between factors
-    together = draw_dropped(ConditioningSettings(drop_all=0.2), 3, 20_000, draws)
-    assert together.all(-1).float().mean().sub(0.2).abs() < 0.02
-    assert torch.equal(together.all(-1), together.any(-1))
+    none, together = draw_dropped(ConditioningSettings(drop_all=0.2), 3, 20_000, draws)
+    assert together.shape == (1, 20_000, 1) and together.float().mean().sub(0.2).abs() < 0.02
+    assert not none.any() and not never.any()
     assert draw_dropped(ConditioningSettings(), 3, 10, draws) is None
 
 
@@ -90,7 +90,7 @@ def test_sampling_never_drops(name, monkeypatch):
     def forbidden(*_args: object) -> None:
         raise AssertionError("dropout was drawn while sampling")
 
-    monkeypatch.setattr(type(model), "dropped", forbidden)
+    monkeypatch.setattr(type(model), "withhold", forbidden)
     cond = torch.zeros(1, 2, 3)
     model.sample(cond, Draws(seeds_tensor([0]), "test"))
     with pytest.raises(AssertionError):

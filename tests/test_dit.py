@@ -7,7 +7,8 @@ import torch
 
 from recombine.conditioning import ConditioningSettings
 from recombine.generators.base import guided
-from recombine.generators.dit import ddpm_kept, ddpm_pair, flow_pair, sample_ddpm, sample_flow
+from recombine.generators.dit import flow_pair, sample_flow
+from recombine.generators.gaussian import ddpm_pair, linear_kept, respaced, sample_ddpm
 from recombine.nets.backbone import Backbone, Dimensions
 from recombine.nets.layers import SeedStream
 from recombine.randomness import Draws, seeds_tensor
@@ -51,20 +52,20 @@ def test_flow_sampler_with_the_true_velocity_draws_the_gaussian():
 # not.
 @pytest.mark.parametrize(("steps", "tolerance"), [(50, 0.2), (250, 0.05), (1000, 0.03)])
 def test_ddpm_sampler_with_the_true_noise_draws_the_gaussian(steps, tolerance):
-    kept = ddpm_kept(1000)
+    kept = linear_kept(1000)
 
     def noise(x, t):
         a = kept[(t * 1000).round().long() - 1][..., None, None]
         return (1 - a).sqrt() * (x - a.sqrt() * MEAN) / (a * STD**2 + 1 - a)
 
-    x = sample_ddpm(noise, draws(), (2000, 2, 1), kept, steps)
+    x = sample_ddpm(noise, draws(), (2000, 2, 1), kept, respaced(kept, steps))
     assert x.mean().item() == pytest.approx(MEAN, abs=0.03)
     assert x.std().item() == pytest.approx(STD, rel=tolerance)
 
 
 @pytest.mark.parametrize("levels", [500, 1000])
 def test_the_noising_chain_ends_in_noise_and_keeps_unit_variance(levels):
-    kept = ddpm_kept(levels)
+    kept = linear_kept(levels)
     assert kept[0] > 0.999 and kept[-1] < 1e-4 and (kept.diff() < 0).all()
     x, noise = draws("a").normal(4000, 1, 1), draws("b").normal(4000, 1, 1)
     noisy, target = ddpm_pair(x, noise, kept[torch.full((1, 4000), levels // 3)])
@@ -87,9 +88,10 @@ def test_guidance_is_linear_on_every_channel_and_zero_is_off():
         calls.append(dropped)
         return told if dropped is None else untold
 
-    cond = torch.zeros(1, 2, 3)
-    assert torch.equal(guided(predict, 0.0, cond, 3), told) and calls == [None]
-    out = guided(predict, 1.5, cond, 3)
+    model, cond = generator("dit-flow", [0]), torch.zeros(1, 2, 3)
+    nothing, everything = (model.untold(cond, guidance, "together") for guidance in (0.0, 1.5))
+    assert torch.equal(guided(predict, 0.0, nothing), told) and calls == [None]
+    out = guided(predict, 1.5, everything)
     torch.testing.assert_close(out, told + 1.5 * (told - untold))
     assert ((out - told).abs() > 0).all(), "some channel was left without guidance"
     assert calls[-1].all() and calls[-1].shape == (1, 2, 3)

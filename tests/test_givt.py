@@ -35,6 +35,11 @@ def model(style: str, seeds: tuple[int, ...] = (0,), shaken: bool = False, depth
     return out
 
 
+def hidden_of(out: GIVT, size: int):
+    """What a masked model hides of a batch; None for a causal one."""
+    return out.mask(size, draws()).hidden if out.settings.style == "masked" else None
+
+
 def batch(size: int = 8, members: int = 1):
     source = draws(7, tuple(range(members)))
     return source.normal(size, T, C), source.integers(2, size, 3).float()
@@ -53,7 +58,7 @@ def random_mixture(components: int, tokens: int, step: int = 0, floor: float = 1
 def test_starts_as_the_standard_normal_exactly(style, components):
     x, cond = batch()
     out = model(style, components=components)
-    hidden = out.draw_hidden(8, draws())
+    hidden = hidden_of(out, 8)
     mixture = out.predict(x, hidden, cond)
     assert (mixture.mean == 0).all() and (mixture.log_scale.exp() == 1).all()
     torch.testing.assert_close(mixture.log_weight.exp(), torch.full_like(mixture.log_weight, 1 / components))
@@ -122,10 +127,10 @@ def test_masked_a_hidden_token_never_reaches_the_prediction(monkeypatch):
     """What the network predicts while the loss is taken must not change with the true value of a hidden token."""
     out = model("masked", shaken=True)
     x, cond = batch()
-    hidden = out.draw_hidden(8, draws())
+    hidden = hidden_of(out, 8)
     seen = []
-    plain = GIVT.predict
-    monkeypatch.setattr(GIVT, "predict", lambda self, *a: seen.append(plain(self, *a)) or seen[-1])
+    plain = GIVT.mixture
+    monkeypatch.setattr(GIVT, "mixture", lambda self, *a: seen.append(plain(self, *a)) or seen[-1])
     for tokens in (x, torch.where(hidden[..., None], x + 3, x), torch.where(hidden[..., None], x, x + 3)):
         out.loss(tokens, cond, draws())
     assert not changed(seen[0], seen[1]).any()
@@ -153,7 +158,7 @@ def test_dropped_labels_reach_the_embedding(style):
 
 @pytest.mark.parametrize(("ratio", "least", "mean"), [("cosine", 0.0, 2 / math.pi), ("published", 0.454, 0.810)])
 def test_share_hidden_follows_the_named_law(ratio, least, mean):
-    share = model("masked", ratio=ratio).draw_hidden(20_000, draws()).float().mean(-1)
+    share = hidden_of(model("masked", ratio=ratio), 20_000).float().mean(-1)
     assert share.min() >= least
     assert share.mean().item() == pytest.approx(mean + 0.5 / T, abs=0.01)  # counts are rounded up
 
@@ -172,7 +177,7 @@ def test_cached_causal_sampling_equals_the_whole_model_run_anew_for_every_token(
             Mixture(*(t[:, :, place : place + 1] for t in (m.log_weight, m.mean, m.log_scale)))
             for m in (out.predict(x, None, cond), out.predict(x, None, cond, nothing))
         )
-        x[:, :, place : place + 1] = told.draw(source, 0.9, untold if guidance else None, guidance)[0]
+        x[:, :, place : place + 1] = told.draw(source, 0.9, [untold] if guidance else [], guidance)[0]
     torch.testing.assert_close(out.sample(cond, draws(3), guidance), x, rtol=1e-3, atol=1e-4)
 
 
@@ -225,7 +230,7 @@ def test_equal_components_part_by_the_seed_and_not_by_rounding(style):
         out = model(style, components=16, parting=parting)
         settings = TrainingSettings(size="xs", batch=64, warmup=1, rate=1e-2)
         Trainer(out, TrainingData(0.3 * x[0] + 1, None, cond[0]), settings).run(5)
-        mixture = out.predict(x, out.draw_hidden(64, draws()), cond)
+        mixture = out.predict(x, hidden_of(out, 64), cond)
         apart[parting] = (mixture.mean.std(-2).mean().item(), mixture.log_scale.std(-2).mean().item())
     assert max(apart[0.0]) < 1e-3 and min(apart[0.1]) > 1e-2
 
@@ -250,7 +255,7 @@ def test_closed_form_guidance_equals_the_density_on_a_grid(w):
     weight = torch.softmax((1 + w) * told.log_prob(grid) - w * untold.log_prob(grid), dim=0)
     mean = (weight * grid).sum(0)
     deviation = (weight * (grid - mean) ** 2).sum(0).sqrt()
-    got = guide(told.loc, told.scale.log(), untold.loc, untold.scale.log(), w)
+    got = guide(told.loc, told.scale.log(), [(untold.loc, untold.scale.log())], w)
     torch.testing.assert_close(got[0], mean.float(), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(got[1].exp(), deviation.float(), rtol=1e-4, atol=1e-4)
     assert not got[2].any()
@@ -260,7 +265,7 @@ def test_guidance_falls_back_on_the_conditional_where_there_is_no_density_and_sa
     """With w = 1 the precision 2 / s_c^2 - 1 / s_u^2 is positive only while s_c^2 < 2 s_u^2."""
     log_scale = 0.5 * torch.tensor([1.0, 1.9, 2.0, 2.1, 9.0]).log()
     mean, zero = torch.full((5,), 0.7), torch.zeros(5)
-    guided_mean, guided_log_scale, refused = guide(mean, log_scale, zero, zero, 1.0)
+    guided_mean, guided_log_scale, refused = guide(mean, log_scale, [(zero, zero)], 1.0)
     assert refused.tolist() == [False, False, True, True, True]
     assert torch.equal(guided_mean[2:], mean[2:]) and torch.equal(guided_log_scale[2:], log_scale[2:])
     assert guided_mean[0] == pytest.approx(1.4) and guided_log_scale[0] == pytest.approx(0.0, abs=1e-6)

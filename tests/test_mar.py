@@ -9,8 +9,8 @@ import torch
 from recombine.conditioning import ConditioningSettings
 from recombine.generators import mar
 from recombine.generators.base import TokenShape
-from recombine.generators.cosine import cosine_chain, cosine_kept, sample_cosine
-from recombine.generators.dit import DiT, DiTSettings, ddpm_pair
+from recombine.generators.dit import DiT, DiTSettings
+from recombine.generators.gaussian import cosine_kept, ddpm_pair, respaced, sample_ddpm
 from recombine.generators.mar import MAR, MARSettings, draw_ratio, mean_ratio, reveal_counts
 from recombine.generators.masking import reveal
 from recombine.nets.backbone import Dimensions
@@ -79,8 +79,8 @@ def test_mean_ratio_holds_for_other_laws(settings):
 def test_one_ratio_for_the_batch_of_each_member(monkeypatch):
     model = build(seeds=range(6))
     seen = []
-    plain = MAR.vectors
-    monkeypatch.setattr(MAR, "vectors", lambda self, x, hidden, *a: seen.append(hidden) or plain(self, x, hidden, *a))
+    plain = MAR.embed
+    monkeypatch.setattr(MAR, "embed", lambda self, x, hidden: seen.append(hidden) or plain(self, x, hidden))
     x, cond = batch(6)
     for step in range(5):
         model.loss(x, cond, draws(step, 6))
@@ -97,10 +97,8 @@ def test_one_ratio_for_the_batch_of_each_member(monkeypatch):
 def scored(model, x, cond, monkeypatch):
     """(tokens scored, their times, the mask) of one call of the loss."""
     seen = {}
-    vectors, noised = MAR.vectors, MAR.noised
-    monkeypatch.setattr(
-        MAR, "vectors", lambda self, x, hidden, *a: seen.update(hidden=hidden) or vectors(self, x, hidden, *a)
-    )
+    embed, noised = MAR.embed, MAR.noised
+    monkeypatch.setattr(MAR, "embed", lambda self, x, hidden: seen.update(hidden=hidden) or embed(self, x, hidden))
 
     def record(self, x, source):
         noisy, t, target = noised(self, x, source)
@@ -182,7 +180,7 @@ def test_the_cosine_chain_ends_in_noise_and_keeps_unit_variance(levels):
 def test_the_sampled_levels_begin_where_a_little_signal_is_left():
     kept = cosine_kept(1000)
     for steps in (1, 2, 10, 100, 1000):
-        chain = cosine_chain(kept, steps)
+        chain = respaced(kept, steps, 1e-4)
         assert kept[chain[0]] >= 1e-4 > kept[chain[0] + 1]
         assert len(chain) == min(steps, chain[0] + 1) and (steps == 1 or chain[-1] == 0)
         assert chain == sorted(set(chain), reverse=True)
@@ -202,7 +200,7 @@ def true_noise(kept, x, t, mean, std):
 def test_sampler_with_the_true_noise_draws_the_gaussian(steps, tolerance):
     kept = cosine_kept(1000)
     predict = functools.partial(true_noise, kept, mean=MEAN, std=STD)
-    x = sample_cosine(predict, draws(), (6000, 1, 1), kept, cosine_chain(kept, steps), 1.0)
+    x = sample_ddpm(predict, draws(), (6000, 1, 1), kept, respaced(kept, steps, 1e-4))
     assert x.mean().item() == pytest.approx(MEAN, abs=0.02)
     assert x.std().item() == pytest.approx(STD, rel=tolerance)
 
@@ -210,8 +208,8 @@ def test_sampler_with_the_true_noise_draws_the_gaussian(steps, tolerance):
 def test_temperature_multiplies_the_noise_of_the_steps_not_the_initial_noise():
     kept = cosine_kept(1000)
     predict = functools.partial(true_noise, kept, mean=MEAN, std=STD)
-    chain = cosine_chain(kept, 50)
-    cold, cool, plain = (sample_cosine(predict, draws(), (4000, 1, 1), kept, chain, w) for w in (0.0, 0.7, 1.0))
+    chain = respaced(kept, 50, 1e-4)
+    cold, cool, plain = (sample_ddpm(predict, draws(), (4000, 1, 1), kept, chain, w) for w in (0.0, 0.7, 1.0))
     assert cold.std() < 0.7 * cool.std() and cool.std() < 0.9 * plain.std()
     assert cold.std() > 0  # what the initial noise alone makes
     torch.testing.assert_close((plain - cold) * 0.7, cool - cold, rtol=1e-3, atol=1e-3)  # linear for a Gaussian
@@ -305,10 +303,10 @@ def test_guidance_grows_with_the_share_revealed_from_nothing(monkeypatch):
     model.sample(torch.zeros(1, 4, 1), draws(), 3.0)
     counts = reveal_counts(9, 5)
     assert [w for _, w in seen] == pytest.approx([3.0 * sum(counts[:k]) / 9 for k in range(len(counts))])
-    assert seen[0][0] is None and all(untold is not None for untold, _ in seen[1:])
+    assert not seen[0][0] and all(len(untold) == 1 for untold, _ in seen[1:])
     seen.clear()
     model.sample(torch.zeros(1, 4, 1), draws())
-    assert all(untold is None and w == 0 for untold, w in seen)
+    assert all(not untold and w == 0 for untold, w in seen)
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -317,7 +315,7 @@ def test_guidance_is_linear_on_every_channel_and_both_halves_see_the_same_noisy_
     told, untold = draws().normal(5, 1, 32), draws(1).normal(5, 1, 32)
     seen = []
     monkeypatch.setattr(model.head, "forward", lambda x, t, z: seen.append((x, t)) or z[..., :4])
-    plain, pushed = model.draw(told, None, 0.0, draws(2)), model.draw(told, untold, 1.5, draws(2))
+    plain, pushed = model.draw(told, [], 0.0, draws(2)), model.draw(told, [untold], 1.5, draws(2))
     # One step: the token is the noise plus the velocity, or (noise - sqrt(1 - kept) prediction) / sqrt(kept).
     last = model.kept[model.chain[0]] if head == "diffusion" else None
     gain = 1.0 if last is None else -((1 - last) / last).sqrt()

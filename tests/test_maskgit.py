@@ -36,8 +36,8 @@ def test_a_hidden_token_never_reaches_the_logits(monkeypatch):
     other = torch.where(hidden, (x + 3) % SHAPE.codes, x)
     monkeypatch.setattr(maskgit, "draw_mask", lambda *_: hidden)
     seen = []
-    plain = type(model).logits
-    monkeypatch.setattr(type(model), "logits", lambda self, *a: seen.append(plain(self, *a)) or seen[-1])
+    plain = model.backbone.forward
+    monkeypatch.setattr(model.backbone, "forward", lambda *a: seen.append(plain(*a)) or seen[-1])
     model.loss(x, cond, draws())
     model.loss(other, cond, draws())
     assert torch.equal(seen[0], seen[1])
@@ -51,7 +51,7 @@ def test_loss_counts_masked_tokens_only_each_image_alike(monkeypatch):
     x, cond = data("maskgit").batch(draws(), 8)
     hidden = draw_mask(draws(5), 8, SHAPE.tokens)
     monkeypatch.setattr(maskgit, "draw_mask", lambda *_: hidden)
-    monkeypatch.setattr(type(model), "dropped", lambda *_: None)
+    monkeypatch.setattr(type(model), "withhold", lambda *_: (None, 0.0))
     logits = model.logits(x.masked_fill(hidden, MASK), cond)
     entropy = F.cross_entropy(logits.flatten(0, 2), x.flatten(), reduction="none").view(x.shape)
     expected = torch.stack([entropy[0, i][hidden[0, i]].mean() for i in range(8)]).mean()

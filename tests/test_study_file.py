@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from recombine.errors import UserError
-from recombine.studies import reading
+from recombine.studies.sources import library
 from recombine.studies.spec import Study, load_study, make_study, parse_study, shrink
 
 GOOD = """\
@@ -281,7 +281,7 @@ def test_a_file_is_loaded_with_or_without_a_byte_order_mark(tmp_path: Path, monk
     assert load_study(str(tmp_path / "a.yaml")) == parse_study(GOOD)
 
 
-@pytest.mark.parametrize("name", reading.library())
+@pytest.mark.parametrize("name", library())
 def test_the_library_is_right(name: str) -> None:
     study = load_study(name)
     assert study.name.removesuffix("-shrunk") == name
@@ -371,3 +371,74 @@ def test_a_wrong_value_anywhere_gives_a_study_or_a_complaint(value: Any, seed: i
 def test_some_other_kind_of_file_is_not_echoed_line_by_line() -> None:
     lines = mistakes("".join(f"word{i}: x\n" for i in range(500)))
     assert len(lines) < 70 and lines[-1] == "and so on: is this a study file?"
+
+
+# Presets
+
+
+def presets(text: str) -> str:
+    return f"name: x\nquestion: why\nworld: shapes2d\nsplit: hamming\n{text}"
+
+
+def test_a_preset_is_the_librarys_arm_under_the_arms_own_words_and_over_the_files_defaults():
+    study = parse_study(
+        presets(
+            "training: {size: xs, warmup: 7, clip: 9}\njudging: {evaluations: 2}\narms:\n"
+            "  plain: {preset: as_published/maskgit}\n"
+            "  mine: {preset: as_published/maskgit, generator: {smoothing: 0.2}, training: {steps: 11, size: s}}\n"
+            "  other: {preset: as_published/maskgit, generator: dit, tokenizer: {codes: 5}}\n"
+        )
+    )
+    published = load_study("as_published").arms["maskgit"]
+    assert study.arms["plain"] == published  # size, warmup and clip are the preset's, not the file's
+    mine = study.arms["mine"]
+    assert mine.generator == published.generator.model_copy(update={"smoothing": 0.2})
+    assert mine.training == published.training.model_copy(update={"steps": 11, "size": "s"})
+    assert study.arms["other"].generator.kind == "dit"
+    assert study.arms["other"].tokenizer == published.tokenizer.model_copy(update={"codes": 5})
+
+
+@pytest.mark.parametrize("arm", ["dit-vq", "dit-vae", "maskgit", "maskgit-jepa", "givt", "mar"])
+def test_every_published_arm_is_a_preset(arm):
+    study = parse_study(presets(f"arms: {{mine: {{preset: as_published/{arm}}}}}"))
+    assert study.arms["mine"] == load_study("as_published").arms[arm]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("as_published/maskgti", "5: arms.a.preset: as_published has no arm 'maskgti'; did you mean 'maskgit'"),
+        ("as_publishd/maskgit", "5: arms.a.preset should be STUDY/ARM of the library, .*did you mean 'as_published'"),
+        ("maskgit", "5: arms.a.preset should be STUDY/ARM"),
+        ("[as_published/maskgit]", "5: arms.a.preset should be STUDY/ARM of the library, not a list"),
+        ("../../x/maskgit", "5: arms.a.preset should be STUDY/ARM"),
+    ],
+)
+def test_a_preset_that_is_not_there_is_the_one_mistake_reported(word, said):
+    with pytest.raises(UserError, match=said) as error:
+        parse_study(presets(f"arms: {{a: {{preset: {word}}}}}"))
+    assert "lacks" not in str(error.value)
+
+
+def test_what_is_wrong_with_a_preset_here_is_reported_at_the_word():
+    with pytest.raises(UserError, match=r"5: arms.a.preset: jepa.layers has 7, but this size has 6 blocks"):
+        parse_study(presets("arms: {a: {preset: as_published/maskgit-jepa, training: {size: s}}}"))
+
+
+# What cannot work is refused before anything is trained
+
+
+@pytest.mark.parametrize(
+    ("arm", "said"),
+    [
+        ("{generator: maskgit, jepa: {layers: [2, 9]}}", "arms.a.jepa: jepa.layers has 9, but this size has 6 blocks"),
+        ("{generator: dit, jepa: {}}", "arms.a.jepa: jepa predicts hidden tokens, and dit hides none"),
+        ("{generator: {kind: givt, style: causal}, jepa: {}}", "givt in its causal style hides none"),
+        ("{generator: {kind: givt, components: 0}}", "arms.a.generator.components should be at least 1"),
+        ("{generator: {kind: dit, guidance: 2}}", "guidance needs a model trained with all factors withheld"),
+        ("{generator: {kind: maskgit, guidance: 1, guided: each}, conditioning: {drop_all: 0.1}}", "dropout"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(arm, said):
+    with pytest.raises(UserError, match=said):
+        parse_study(presets(f"tokenizer: vqvae\narms: {{a: {arm}}}"))

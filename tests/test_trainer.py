@@ -115,14 +115,50 @@ def test_averaged_weights_are_put_back():
     assert all(torch.equal(w, o) for w, o in zip(run.weights, own, strict=True))
 
 
+def test_without_averaging_the_raw_weights_are_judged_and_no_copy_is_kept():
+    run, averaging = trainer("dit-flow", [0], ema_width=None), trainer("dit-flow", [0])
+    for one in (run, averaging):
+        one.run(20)
+    assert all(w.data_ptr() == a.data_ptr() for w, a in zip(run.weights, run.average, strict=True))
+    for own, other in zip(run.weights, averaging.weights, strict=True):  # averaging changes nothing in training
+        assert torch.equal(own, other)
+    own = [w.detach().clone() for w in run.weights]
+    with run.averaged():
+        assert all(torch.equal(w, o) for w, o in zip(run.weights, own, strict=True))
+    assert set(averaging.state()) - set(run.state()) == {f"average.{name}" for name in run.names}
+    resumed = trainer("dit-flow", [0], ema_width=None)
+    resumed.load({key: tensor.clone() for key, tensor in run.state().items()})
+    for one in (run, resumed):
+        one.run(10)
+    assert all(torch.equal(tensor, resumed.state()[key]) for key, tensor in run.state().items())
+
+
 def test_rate_rises_then_holds_or_falls_to_zero():
     constant = TrainingSettings(rate=1.0, warmup=10, steps=100)
     cosine = TrainingSettings(rate=1.0, warmup=10, steps=100, schedule="cosine")
+    linear = TrainingSettings(rate=1.0, warmup=10, steps=100, schedule="linear")
+    published = TrainingSettings(rate=1.0, warmup=0, steps=100, schedule="linear")
     at = lambda step, s: rate_at(torch.tensor(step), s).item()  # noqa: E731
     assert at(5, constant) == pytest.approx(0.5) and at(10, constant) == at(99, constant) == 1
     assert (
         at(10, cosine) == 1 and at(55, cosine) == pytest.approx(0.5) and at(100, cosine) == pytest.approx(0, abs=1e-6)
     )
+    assert at(5, linear) == pytest.approx(0.5) and [at(step, linear) for step in (10, 55, 100, 200)] == [1, 0.5, 0, 0]
+    assert [at(step, published) for step in (1, 50, 75, 100)] == pytest.approx([0.99, 0.5, 0.25, 0])
+
+
+def test_the_optimizer_averages_gradients_as_told():
+    """After one step from zero the moments are (1 - beta1) g and (1 - beta2) g^2."""
+    gradients = {}
+    for beta1, beta2 in ((0.9, 0.99), (0.9, 0.96), (0.5, 0.999)):
+        run = trainer("dit-flow", [0], beta1=beta1, beta2=beta2, clip=None)
+        run.run(1)
+        state = run.state()
+        for name in run.names:
+            gradient = gradients.setdefault(name, state[f"first.{name}"] / (1 - beta1))
+            torch.testing.assert_close(state[f"first.{name}"], (1 - beta1) * gradient)
+            torch.testing.assert_close(state[f"second.{name}"], (1 - beta2) * gradient.square())
+    assert TrainingSettings().beta1 == 0.9 and TrainingSettings().beta2 == 0.99
 
 
 def test_a_vae_latent_is_drawn_anew_at_every_visit():

@@ -13,7 +13,7 @@ import pytest
 from recombine import cli
 from recombine.errors import UserError
 from recombine.settings import Settings
-from recombine.studies import reading, words
+from recombine.studies import checking, words
 from recombine.studies.spec import Arm, Study, parse_study
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "study-file.md"
@@ -39,7 +39,7 @@ def a_study(section: words.Section, kind: words.Kind, more: dict[str, str] | Non
     lines = {"name": "x", "question": "why", "world": "shapes2d", "split": "hamming"}
     inside = {"kind": kind.name} if kind.name else {}
     inside |= {word: words.written(value) for word, value in NEEDED.get(kind.name, {}).items()} | more
-    arm = {"tokenizer": "vqvae", "generator": "dit"}
+    arm = {"tokenizer": "vqvae", "generator": "maskgit" if section.name == "jepa" else "dit"}
     if section.name == "study":
         lines |= more
     elif section.name == "arm":
@@ -71,14 +71,15 @@ def test_every_word_is_listed_where_it_belongs() -> None:
     """Walks the settings classes from Study, apart from how the reference walks them."""
     listed = {(section.name, kind.name, word.name) for section, kind, word in all_words()}
     expected = {("study", "", name) for name in [*Study.model_fields, "members"]}
-    expected |= {("arm", "", name) for name in Arm.model_fields}
+    expected |= {("arm", "", name) for name in [*Arm.model_fields, "preset"]}
     for model in set(settings_classes()):
         place = re.fullmatch(r"recombine\.(\w+?)s?(\.\w+)?", model.__module__)
         assert place
         section = {"judge": "judging"}.get(place[1], place[1])
+        section = "jepa" if place[2] == ".jepa" else section
         if section in ("studie", "setting") or model.__name__.startswith("_"):
             continue
-        kinds = list(reading.kinds_of([model]))
+        kinds = list(checking.kinds_of([model]))
         kind = kinds[0] if len(kinds) == 1 else ""
         expected |= {(section, kind, name) for name in model.model_fields if not (kind and name == "kind")}
     assert listed == expected

@@ -3,13 +3,16 @@
 A condition is a (..., W) tensor of numbers with one group of columns per factor: a class index (quantized, and always
 for factors that are nothing but a class) or the factor's continuous description (full). Each group is embedded by
 itself and the embeddings are summed; the sum is added to the time embedding and drives adaLN. A dropped factor is
-replaced by a learned null vector of its own, never by class 0. Dropping happens only where a `dropped` mask is handed
-in: training does, sampling does not.
+replaced by a learned null vector of its own, never by class 0 (unless `missing` asks for something else in its place:
+see `Withheld`). Dropping happens only where a `dropped` mask is handed in: training does; sampling does for guidance
+alone.
 
-Shapes: M members, B batch, F factors, W columns, D width.
+Shapes: M members, B batch, F factors, W columns, K classes of a factor, D width.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -35,12 +38,22 @@ class ConditioningSettings(Settings):
         default=0.0,
         ge=0,
         lt=1,
-        description="chance that all factors of a sample are withheld at once (guidance needs it)",
+        description="chance that all factors of a sample are withheld at once, and nulls told (guidance needs it)",
+    )
+    missing: Literal["unknown", "imputed", "zero"] = Field(
+        default="unknown",
+        description="what is told for a factor withheld by dropout: that it is unknown (a learned null); a guess, by a "
+        "head that sees the image and learns from the factors told; or class 0 (zeros for values), a mislabelling",
     )
 
     @property
     def has_null(self) -> bool:
         """Whether the null vectors are ever trained; only then do they exist."""
+        return self.drop_all > 0 or (self.dropout > 0 and self.missing == "unknown")
+
+    @property
+    def withholds(self) -> bool:
+        """Whether training ever withholds a factor."""
         return self.dropout > 0 or self.drop_all > 0
 
 
@@ -59,14 +72,37 @@ def condition(world: World, kind: str, labels: Tensor, values: Tensor) -> Tensor
     return torch.cat(groups, dim=1)
 
 
-def draw_dropped(settings: ConditioningSettings, factors: int, batch: int, draws: Draws) -> Tensor | None:
-    """Which factors are withheld, (M, B, F) bool: each with chance `dropout`, and all together with chance
-    `drop_all`."""
-    if not settings.has_null:
+def column_groups(widths: Sequence[int]) -> list[slice]:
+    """Where the columns of each factor stand in a condition."""
+    ends = [0]
+    for width in widths:
+        ends.append(ends[-1] + (width or 1))
+    return [slice(*pair) for pair in pairwise(ends)]
+
+
+def draw_dropped(
+    settings: ConditioningSettings, factors: int, batch: int, draws: Draws
+) -> tuple[Tensor, Tensor] | None:
+    """Which factors are withheld: each with chance `dropout`, (M, B, F) bool; and the samples, (M, B, 1) bool, of which
+    all are, with chance `drop_all`."""
+    if not settings.withholds:
         return None
     each = draws.uniform(batch, factors) < settings.dropout
     together = draws.uniform(batch, 1) < settings.drop_all
-    return each | together
+    return each, together
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """What is withheld from a training batch where not only nulls stand in its place. No factor is marked twice."""
+
+    null: Tensor  # (M, B, F) bool: factors for which the null is told
+    filled: Tensor  # (M, B, F) bool: factors for which `filling` is told
+    filling: tuple[Tensor, ...]  # by factor: a distribution over its classes (M, B, K), or a description (M, B, width)
+
+
+# A mask alone, (M, B, F) bool: nulls are told for all that it marks.
+Dropped = Tensor | Withheld
 
 
 class ConditionEmbedding(nn.Module):
@@ -89,21 +125,47 @@ class ConditionEmbedding(nn.Module):
                 self.nulls[factor.name] = normal_parameter((width,), 0.02, seeds)
         self.names = [factor.name for factor in factors]
 
-    def forward(self, cond: Tensor, dropped: Tensor | None = None) -> Tensor:
-        """`dropped` (M, B, F) marks withheld factors; without it everything is told."""
-        if dropped is not None and not self.nulls:
+    def forward(self, cond: Tensor, dropped: Dropped | None = None) -> Tensor:
+        """`dropped` marks the factors of each sample that are withheld; without it everything is told."""
+        if isinstance(dropped, Tensor) and not self.nulls:
             raise ValueError("this model was trained without dropped factors, so it has no null to put in their place")
+        null = dropped.null if isinstance(dropped, Withheld) else dropped
         total: Tensor | None = None
-        at = 0
-        for f, (name, described) in enumerate(zip(self.names, self.widths, strict=True)):
-            if described:
-                embedded = self.networks[name](cond[..., at : at + described])
-            else:
-                embedded = self.tables[name](cond[..., at].long())
-            at += described or 1
-            if dropped is not None:
-                null = self.nulls[name][:, None]  # (M, 1, D)
-                embedded = torch.where(dropped[..., f : f + 1], null.to(embedded.dtype), embedded)
+        for f, (name, group) in enumerate(zip(self.names, column_groups(self.widths), strict=True)):
+            embedded = self._embed(f, cond[..., group], dropped if isinstance(dropped, Withheld) else None)
+            if null is not None and self.nulls:
+                vector = self.nulls[name][:, None]  # (M, 1, D)
+                embedded = torch.where(null[..., f : f + 1], vector.to(embedded.dtype), embedded)
             total = embedded if total is None else total + embedded
         assert total is not None
         return total.to(cond.dtype)  # tables are float32, and would lift the whole backbone to it
+
+    def _embed(self, f: int, told: Tensor, withheld: Withheld | None) -> Tensor:
+        """Factor number f alone, (M, B, D), from its columns (M, B, 1 or width) or what was filled in for them."""
+        name = self.names[f]
+        if withheld is not None:
+            filled, filling = withheld.filled[..., f : f + 1], withheld.filling[f]
+        if self.widths[f]:
+            return self.networks[name](told if withheld is None else torch.where(filled, filling.to(told.dtype), told))
+        table = self.tables[name]
+        if withheld is None:
+            return table(told[..., 0].long())
+        told = told.masked_fill(filled, 0)  # whatever stands there is not read
+        # A distribution is told as the mean of its classes' embeddings: one that is sure is told as the class itself.
+        return torch.where(filled, torch.bmm(filling, self._rows(name)), table(told[..., 0].long()))
+
+    def _rows(self, name: str) -> Tensor:
+        """The embeddings of a factor's classes, (M, K, D)."""
+        table = self.tables[name]
+        assert isinstance(table, Table)
+        return table.weight
+
+    def zeros(self, cond: Tensor) -> tuple[Tensor, ...]:
+        """A filling for `Withheld` that tells every factor as class 0, or as zeros where it is described."""
+        filling = []
+        for name, width in zip(self.names, self.widths, strict=True):
+            zeros = cond.new_zeros(*cond.shape[:2], width or self._rows(name).shape[1])
+            if not width:
+                zeros[..., 0] = 1  # a distribution that is sure of class 0
+            filling.append(zeros)
+        return tuple(filling)

@@ -11,7 +11,9 @@ from recombine.generators.base import Generator, TokenShape
 from recombine.generators.discrete_diffusion import DiscreteDiffusion, DiscreteDiffusionSettings
 from recombine.generators.dit import DiT, DiTSettings
 from recombine.generators.givt import GIVT, GIVTSettings
+from recombine.generators.jepa import Jepa, JepaSettings, layers_of
 from recombine.generators.mar import MAR, MARSettings
+from recombine.generators.masked import MaskedGenerator
 from recombine.generators.maskgit import MaskGIT, MaskGITSettings
 from recombine.generators.regression import Regression, RegressionSettings
 from recombine.nets.backbone import Dimensions
@@ -39,7 +41,16 @@ _FAMILIES: dict[type[AnyGeneratorSettings], Any] = {
     DiscreteDiffusionSettings: DiscreteDiffusion,
 }
 
-__all__ = ["Generator", "GeneratorSettings", "TokenShape", "build_generator", "check_generator"]
+__all__ = [
+    "Generator",
+    "GeneratorSettings",
+    "JepaSettings",
+    "MaskedGenerator",
+    "TokenShape",
+    "build_generator",
+    "check_generator",
+    "check_jepa",
+]
 
 
 def build_generator(
@@ -49,16 +60,53 @@ def build_generator(
     factors: Sequence[Factor],
     dimensions: Dimensions,
     seeds: Sequence[int],
+    jepa: JepaSettings | None = None,
 ) -> Generator:
     """M = len(seeds) models of the family that `settings` names, with fresh weights."""
     family = _FAMILIES[type(settings)]
-    built: Generator = family(settings, shape, conditioning, factors, dimensions, SeedStream(seeds))
+    stream = SeedStream(seeds)
+    built: Generator = family(settings, shape, conditioning, factors, dimensions, stream)
+    if jepa is not None:  # built last, so that the weights of the generator itself start as they would without it
+        check_jepa(jepa, settings, dimensions.depth)
+        assert isinstance(built, MaskedGenerator)
+        built.jepa = Jepa(jepa, built, dimensions, stream)
     return built
+
+
+def hides_tokens(family: type[Generator]) -> bool:
+    """Whether a family predicts hidden tokens."""
+    return issubclass(family, MaskedGenerator)
+
+
+def check_jepa(jepa: JepaSettings, settings: AnyGeneratorSettings, depth: int) -> None:
+    """Raise ValueError where a JEPA cannot be added to a generator with a backbone of `depth` blocks."""
+    if not hides_tokens(_FAMILIES[type(settings)]) or getattr(settings, "style", "masked") != "masked":
+        masked = [words.model_fields["kind"].default for words, family in _FAMILIES.items() if hides_tokens(family)]
+        kind = settings.kind + (" in its causal style" if settings.kind == "givt" else "")
+        raise ValueError(
+            f"jepa predicts hidden tokens, and {kind} hides none: leave jepa out, or use one of {', '.join(masked)}"
+        )
+    layers_of(jepa, depth)
 
 
 def check_generator(settings: AnyGeneratorSettings, codes: int | None, conditioning: ConditioningSettings) -> None:
     """Raise ValueError where a generator cannot work with its tokenizer or its conditioning."""
     if _FAMILIES[type(settings)].takes == "ids" and codes is None:
         raise ValueError(f"{settings.kind} predicts codes, so its tokenizer must have a codebook: use tokenizer vqvae")
-    if settings.guidance > 0 and conditioning.drop_all == 0:
+    if conditioning.missing != "unknown" and conditioning.dropout == 0:
+        raise ValueError(
+            f"missing {conditioning.missing} says what is told for a factor withheld by dropout, and dropout is 0: set "
+            "dropout (0.1, say), or leave missing out"
+        )
+    if settings.guidance > 0 and settings.guided == "together" and conditioning.drop_all == 0:
         raise ValueError("guidance needs a model trained with all factors withheld at times: set drop_all (0.1, say)")
+    if settings.guidance > 0 and settings.guided == "each":
+        if conditioning.dropout == 0:
+            raise ValueError(
+                "guided each needs a model trained with single factors withheld at times: set dropout (0.1, say)"
+            )
+        if conditioning.missing != "unknown":
+            raise ValueError(
+                f"guided each needs a model that is told when a factor is unknown, and missing {conditioning.missing} "
+                "never tells it: use missing unknown"
+            )

@@ -6,7 +6,6 @@ MaskGIT loses to its decoder can be told from what it loses to categories. The i
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal
 
 import torch
@@ -14,10 +13,10 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from recombine.conditioning import ConditioningSettings
-from recombine.generators.base import Generator, TokenShape, guided
+from recombine.conditioning import ConditioningSettings, Dropped
+from recombine.generators.base import Generator, Guided, TokenShape, pushed
 from recombine.generators.masking import draw_categories
-from recombine.nets.backbone import Dimensions, KeysAndValues
+from recombine.nets.backbone import Dimensions
 from recombine.nets.layers import SeedStream, Table, normal_parameter
 from recombine.randomness import Draws
 from recombine.settings import Settings
@@ -35,6 +34,7 @@ class AutoregressiveSettings(Settings):
         default=1.0, gt=0, description="the logits are divided by it when codes are drawn; below 1 is sharper"
     )
     guidance: float = Field(default=0.0, ge=0, description="extra weight w in c + w (c - u) on the logits; 0 is off")
+    guided: Guided = "together"
 
 
 class Autoregressive(Generator):
@@ -55,43 +55,42 @@ class Autoregressive(Generator):
         self.inputs = Table(shape.codes, dimensions.width, seeds, std=0.3)  # as MaskGIT
         self.start = normal_parameter((dimensions.width,), 0.3, seeds)  # (M, D): stands before the first code
 
-    def logits(self, ids: Tensor, cond: Tensor, dropped: Tensor | None = None) -> Tensor:
+    def logits(self, ids: Tensor, cond: Tensor, dropped: Dropped | None = None) -> Tensor:
         """Scores of the codes, (M, B, T, K); those at a place depend on the codes before it alone."""
         before = torch.cat([self._first(ids.shape[1]), self.inputs(ids[..., :-1])], dim=2)
         c = self.condition(cond.to(self.dtype), dropped)
         return self.backbone(before.to(self.dtype), c, causal=True).float()
 
-    def log_likelihood(self, x: Tensor, cond: Tensor, dropped: Tensor | None = None) -> Tensor:
+    def log_likelihood(self, x: Tensor, cond: Tensor, dropped: Dropped | None = None) -> Tensor:
         """Exact log-probability of whole images of codes, (M, B), in nats."""
         logits = self.logits(x, cond, dropped)
         return -F.cross_entropy(logits.flatten(0, 2), x.flatten(), reduction="none").view(x.shape).sum(-1)
 
     def loss(self, x: Tensor, cond: Tensor, draws: Draws) -> Tensor:
         """Nats per token."""
-        return -self.log_likelihood(x, cond, self.dropped(x.shape[1], draws)).mean(-1) / self.shape.tokens
+        dropped, guessing = self.withhold(x, cond, draws)
+        return -self.log_likelihood(x, cond, dropped).mean(-1) / self.shape.tokens + guessing
+
+    @torch.no_grad()
+    def monitors(self, x: Tensor, cond: Tensor, draws: Draws) -> dict[str, Tensor]:
+        """Negative log-likelihood of fresh images, all factors told, in nats per token."""
+        return {"held_out_nll": -self.log_likelihood(x, cond).mean(-1) / self.shape.tokens}
 
     @torch.no_grad()
     def sample(self, cond: Tensor, draws: Draws, guidance: float = 0.0) -> Tensor:
-        caches = {told: self.backbone.new_cache() for told in (True, False)}
+        # What is told, and what attention remembers of the codes so far, of every pass: all factors told comes first.
+        untold = self.untold(cond, guidance, self.settings.guided)
+        passes = [
+            (self.condition(cond.to(self.dtype), dropped), self.backbone.new_cache()) for dropped in (None, *untold)
+        ]
         embedded, drawn = self._first(cond.shape[1]), []
         for place in range(self.shape.tokens):
-            following = partial(self._following, embedded, cond, place, caches)
-            logits = guided(following, guidance, cond, self.factors) / self.settings.temperature
+            before = embedded.to(self.dtype)
+            told, *others = (self.backbone.next_token(before, c, place, cache).float() for c, cache in passes)
+            logits = pushed(told, others, guidance) / self.settings.temperature
             drawn.append(draw_categories(torch.log_softmax(logits, dim=-1), draws))  # (M, B, 1)
             embedded = self.inputs(drawn[-1])
         return torch.cat(drawn, dim=-1)
-
-    def _following(
-        self,
-        embedded: Tensor,
-        cond: Tensor,
-        place: int,
-        caches: dict[bool, list[KeysAndValues]],
-        dropped: Tensor | None,
-    ) -> Tensor:
-        """Scores (M, B, 1, K) of the code at `place`, from the one before, (M, B, 1, D), and the memory of the rest."""
-        c = self.condition(cond.to(self.dtype), dropped)
-        return self.backbone.next_token(embedded.to(self.dtype), c, place, caches[dropped is None]).float()
 
     def _first(self, batch: int) -> Tensor:
         return self.start[:, None, None].expand(-1, batch, 1, -1)

@@ -6,15 +6,27 @@ Shapes: M members, B batch, T tokens, C channels of a token, K codes, W conditio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from recombine.conditioning import ConditionEmbedding, ConditioningSettings, draw_dropped
+from recombine.conditioning import ConditionEmbedding, ConditioningSettings, Dropped, Withheld, draw_dropped
+from recombine.generators.imputer import Imputer
 from recombine.nets.backbone import Backbone, Dimensions
 from recombine.nets.layers import SeedStream
 from recombine.randomness import Draws
 from recombine.worlds.base import Factor
+
+# A word of every family's settings, beside its `guidance`.
+Guided = Annotated[
+    Literal["together", "each"],
+    Field(
+        description="with guidance, what u is: no factor told (together; needs drop_all); or each: one factor withheld "
+        "and the others told, c - u summed over the factors (needs dropout, and a pass for each factor)"
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -53,25 +65,77 @@ class Generator(nn.Module, ABC):
         self.dtype = torch.float32  # of activations; parameters stay in float32
         self.condition = ConditionEmbedding(conditioning, factors, dimensions.width, seeds)
         self.backbone = Backbone(dimensions, shape.grid, outputs, seeds)
+        self.imputer: Imputer | None = None
+        if conditioning.missing == "imputed" and conditioning.dropout > 0:
+            codes = shape.codes if self.takes == "ids" else None
+            self.imputer = Imputer(shape.tokens, shape.channels, codes, conditioning.kind, factors, self.seeds)
 
-    def dropped(self, batch: int, draws: Draws) -> Tensor | None:
-        """The factors withheld from each sample of a training batch."""
-        return draw_dropped(self.conditioning, self.factors, batch, draws)
+    def withhold(self, x: Tensor, cond: Tensor, draws: Draws) -> tuple[Dropped | None, Tensor | float]:
+        """The factors withheld from each sample of a training batch, with what stands in their place; and what is added
+        to the loss of each member, (M,), to learn that.
+
+        What `drop_all` withholds is always null: it makes the unconditional model that guidance needs, and there
+        nothing is missing.
+        """
+        drawn = draw_dropped(self.conditioning, self.factors, x.shape[1], draws)
+        if drawn is None:
+            return None, 0.0
+        each, together = drawn
+        if self.conditioning.missing == "unknown":
+            return each | together, 0.0
+        null, filled = together.expand_as(each), each & ~together
+        if self.imputer is None:
+            return Withheld(null, filled, self.condition.zeros(cond)), 0.0
+        guesses = self.imputer(x)
+        known = ~(each | together)
+        return Withheld(null, filled, self.imputer.filling(guesses)), self.imputer.loss(guesses, cond, known)
+
+    def untold(self, cond: Tensor, guidance: float, guided: Guided) -> list[Tensor]:
+        """What guidance withholds, a mask (M, B, F) for each pass; none where guidance is off."""
+        if guidance == 0.0:
+            return []
+        shape = (*cond.shape[:2], self.factors)
+        if guided == "together":
+            return [torch.ones(shape, dtype=torch.bool, device=cond.device)]
+        factor = torch.arange(self.factors, device=cond.device)
+        return [(factor == f).expand(shape) for f in range(self.factors)]
 
     @abstractmethod
     def loss(self, x: Tensor, cond: Tensor, draws: Draws) -> Tensor:
         """Loss of each member, (M,), on tokens x and conditions (M, B, W). Members are summed by the loop, never
         averaged."""
 
+    def monitors(self, x: Tensor, cond: Tensor, draws: Draws) -> dict[str, Tensor]:
+        """Numbers by name, (M,) each, about fresh tokens x and their conditions: a likelihood, where there is one."""
+        return {}
+
+    def sampling_monitors(self, cond: Tensor, draws: Draws, guidance: float) -> dict[str, Tensor]:
+        """Numbers by name, (M,) each, about a drawing with this guidance."""
+        return {}
+
+    def after_step(self, share: Tensor) -> None:
+        """Called after every optimizer step, on the device, with the share of the run that is done."""
+
     @abstractmethod
     def sample(self, cond: Tensor, draws: Draws, guidance: float = 0.0) -> Tensor:
         """Tokens for conditions (M, B, W): a pure function of weights, conditions and draws. `guidance` 0 is off."""
 
 
-def guided(predict: Callable[[Tensor | None], Tensor], guidance: float, cond: Tensor, factors: int) -> Tensor:
-    """c + w (c - u) on every channel of a prediction: c knows all factors, u none. `predict` takes the dropped mask."""
-    told = predict(None)
-    if guidance == 0.0:
-        return told
-    nothing = torch.ones(*cond.shape[:2], factors, dtype=torch.bool, device=cond.device)
-    return told + guidance * (told - predict(nothing))
+def guided(predict: Callable[[Tensor | None], Tensor], guidance: float, untold: Sequence[Tensor]) -> Tensor:
+    """c + w sum_u (c - u) on every channel of a prediction: c knows all factors, u all but those that its mask in
+    `untold` withholds. `predict` takes the mask.
+
+    With one mask that withholds all this is the usual guidance. With one mask per factor it pushes towards each factor
+    by itself. For logarithms of probabilities that is, by Bayes' rule, p(x | all factors) times p(factor | x, the other
+    factors)^w for each factor. Usual guidance has p(all factors | x)^w instead, the combination as a whole, of which a
+    model that never saw it knows nothing.
+    """
+    return pushed(predict(None), [predict(mask) for mask in untold], guidance)
+
+
+def pushed(told: Tensor, untold: Sequence[Tensor], guidance: float) -> Tensor:
+    """c + w sum_u (c - u) of predictions c and u."""
+    away = told
+    for one in untold:
+        away = away + guidance * (told - one)
+    return away

@@ -20,8 +20,9 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from recombine.conditioning import ConditioningSettings
-from recombine.generators.base import Generator, TokenShape, guided
+from recombine.conditioning import ConditioningSettings, Dropped
+from recombine.generators.base import Guided, TokenShape, guided
+from recombine.generators.masked import Masked, MaskedCodes
 from recombine.generators.masking import draw_categories
 from recombine.nets.backbone import Dimensions, TimeEmbedding
 from recombine.nets.layers import SeedStream, Table
@@ -50,11 +51,10 @@ class DiscreteDiffusionSettings(Settings):
     # meet in a step with chance 1 / steps, however many tokens there are.
     sampling_steps: int = Field(default=50, ge=1, le=1000, description="ancestral steps from all masked to data")
     guidance: float = Field(default=0.0, ge=0, description="extra weight w in c + w (c - u) on the logits; 0 is off")
+    guided: Guided = "together"
 
 
-class DiscreteDiffusion(Generator):
-    takes = "ids"
-
+class DiscreteDiffusion(MaskedCodes):
     def __init__(
         self,
         settings: DiscreteDiffusionSettings,
@@ -73,24 +73,34 @@ class DiscreteDiffusion(Generator):
 
     def logits(self, ids: Tensor, t: Tensor, cond: Tensor, dropped: Tensor | None = None) -> Tensor:
         """Scores of the codes, (M, B, T, K), for tokens (M, B, T) of which some are the mask, at time t (M, B)."""
-        c = self.condition(cond.to(self.dtype), dropped)
-        if self.time is not None:
-            c = c + self.time(t, self.dtype)
-        return self.backbone(self.inputs(ids).to(self.dtype), c).float()
+        return self.backbone(self.embed(ids, None), self.told(cond, dropped, Masked(ids == self.mask_id, time=t)))
 
-    def loss(self, x: Tensor, cond: Tensor, draws: Draws) -> Tensor:
-        """An unbiased estimate of the bound on -log p(x), in nats per token."""
-        batch, tokens = x.shape[1:]
+    def mask(self, batch: int, draws: Draws) -> Masked:
         t = draw_times(draws, batch)
-        masked = draws.uniform(batch, tokens) < t[..., None]
-        logits = self.logits(x.masked_fill(masked, self.mask_id), t, cond, self.dropped(batch, draws))
-        entropy = F.cross_entropy(logits.flatten(0, 2), x.flatten(), reduction="none").view(x.shape)
-        return (entropy * masked / t[..., None]).mean(dim=(1, 2))
+        return Masked(draws.uniform(batch, self.shape.tokens) < t[..., None], time=t)
+
+    def told(self, cond: Tensor, dropped: Dropped | None, masked: Masked | None) -> Tensor:
+        c = super().told(cond, dropped, masked)
+        if self.time is None:
+            return c
+        if masked is None:  # all tokens shown: the time of clean data
+            t = torch.zeros(cond.shape[:2], device=cond.device)
+        else:
+            t = masked.time if masked.time is not None else masked.hidden.float().mean(-1)
+        return c + self.time(t, self.dtype)
+
+    def score(self, outputs: Tensor, x: Tensor, masked: Masked, draws: Draws) -> Tensor:
+        """An unbiased estimate of the bound on -log p(x), in nats per token."""
+        assert masked.time is not None
+        entropy = F.cross_entropy(outputs.flatten(0, 2), x.flatten(), reduction="none").view(x.shape)
+        return (entropy * masked.hidden / masked.time[..., None]).mean(dim=(1, 2))
 
     @torch.no_grad()
     def sample(self, cond: Tensor, draws: Draws, guidance: float = 0.0) -> Tensor:
+        untold = self.untold(cond, guidance, self.settings.guided)
+
         def predict(ids: Tensor, t: Tensor) -> Tensor:
-            return guided(lambda dropped: self.logits(ids, t, cond, dropped), guidance, cond, self.factors)
+            return guided(lambda dropped: self.logits(ids, t, cond, dropped), guidance, untold)
 
         start = torch.full((*cond.shape[:2], self.shape.tokens), self.mask_id, device=cond.device)
         return sample_ancestral(predict, start, self.mask_id, draws, self.settings.sampling_steps)

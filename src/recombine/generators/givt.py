@@ -10,8 +10,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from recombine.conditioning import ConditioningSettings
-from recombine.generators.base import Generator, TokenShape
+from recombine.conditioning import ConditioningSettings, Dropped
+from recombine.generators.base import Guided, TokenShape
+from recombine.generators.masked import Masked, MaskedLatents
 from recombine.generators.masking import cosine_ratio, draw_mask, hide, reveal
 from recombine.generators.mixture import Mixture, mixture_outputs
 from recombine.nets.backbone import Dimensions
@@ -57,11 +58,10 @@ class GIVTSettings(Settings):
     )
     temperature: float = Field(default=1.0, ge=0, description="factor on the scales of what is drawn; published: 0.95")
     guidance: float = Field(default=0.0, ge=0, description="extra weight w in p_c^(1 + w) p_u^(-w); 0 is off")
+    guided: Guided = "together"
 
 
-class GIVT(Generator):
-    takes = "latents"
-
+class GIVT(MaskedLatents):
     def __init__(
         self,
         settings: GIVTSettings,
@@ -74,10 +74,11 @@ class GIVT(Generator):
         outputs = mixture_outputs(settings.components, shape.channels)
         super().__init__(shape, conditioning, factors, dimensions, seeds, outputs)
         self.settings = settings
+        self.masks = settings.style == "masked"
         self.inputs = Linear(shape.channels, dimensions.width, seeds)
         # What stands where no token is known: in place of a hidden one (masked), before the first one (causal). std
         # 0.3: about what `inputs` gives for latents of unit variance.
-        self.blank = normal_parameter((1, 1, dimensions.width), 0.3, seeds)
+        self.blank = normal_parameter((dimensions.width,), 0.3, seeds)
         # The head starts at 0: equal weights, mean 0 and scale 1 exactly. But equal components get equal gradients, and
         # then it is rounding that tells them apart: on each machine, and with each number of members, in another way.
         # These factors on means and scales change nothing at the start, and let the seed decide.
@@ -85,49 +86,49 @@ class GIVT(Generator):
         if settings.components > 1 and settings.parting > 0:
             self.gain = normal_parameter((settings.components, 2, shape.channels), settings.parting, seeds)
 
-    def predict(self, x: Tensor, unknown: Tensor | None, cond: Tensor, dropped: Tensor | None = None) -> Mixture:
+    def predict(self, x: Tensor, unknown: Tensor | None, cond: Tensor, dropped: Dropped | None = None) -> Mixture:
         """The mixture of every token of x (M, B, T, C).
 
         Masked: from the tokens that are not `unknown` (M, B, T). Causal: `unknown` is None, from those before it.
         """
-        embedded = self.inputs(x.to(self.dtype))
-        blank = self.blank.to(self.dtype)
-        if unknown is not None:
-            embedded = torch.where(unknown[..., None], blank, embedded)
-        else:
-            start = blank.expand(-1, embedded.shape[1], -1, -1)
+        embedded = self.embed(x, unknown)
+        if unknown is None:
+            start = self.blank[:, None, None].to(self.dtype).expand(-1, embedded.shape[1], -1, -1)
             embedded = torch.cat([start, embedded[:, :, :-1]], dim=2)  # shifted right: no token sees itself
-        c = self.condition(cond.to(self.dtype), dropped)
-        return self.mixture(self.backbone(embedded, c, causal=unknown is None))
+        return self.mixture(self.backbone(embedded, self.told(cond, dropped, None), causal=unknown is None))
 
     def mixture(self, outputs: Tensor) -> Mixture:
         return Mixture.of_outputs(outputs, self.settings.components, self.settings.scale_floor, self.gain)
 
-    def draw_hidden(self, batch: int, draws: Draws) -> Tensor | None:
-        """The tokens hidden from each sample of a training batch, (M, B, T); None for the causal style."""
-        if self.settings.style == "causal":
-            return None
+    def mask(self, batch: int, draws: Draws) -> Masked:
         if self.settings.ratio == "cosine":
-            return draw_mask(draws, batch, self.shape.tokens)
-        return hide(draws, cosine_ratio(0.7 * draws.uniform(batch, 1)), self.shape.tokens)
+            return Masked(draw_mask(draws, batch, self.shape.tokens))
+        return Masked(hide(draws, cosine_ratio(0.7 * draws.uniform(batch, 1)), self.shape.tokens))
+
+    def score(self, outputs: Tensor, x: Tensor, masked: Masked, draws: Draws) -> Tensor:
+        """Negative log-likelihood in nats per token; it may well be negative."""
+        return mean_of_counted(-self.mixture(outputs).log_density(x), masked.hidden)
 
     def loss(self, x: Tensor, cond: Tensor, draws: Draws) -> Tensor:
-        """Negative log-likelihood in nats per token; it may well be negative."""
-        hidden = self.draw_hidden(x.shape[1], draws)
-        mixture = self.predict(x, hidden, cond, self.dropped(x.shape[1], draws))
-        return mean_of_counted(-mixture.log_density(x), hidden)
+        if self.settings.style == "masked":
+            return super().loss(x, cond, draws)
+        dropped, guessing = self.withhold(x, cond, draws)
+        return mean_of_counted(-self.predict(x, None, cond, dropped).log_density(x), None) + guessing
 
     @torch.no_grad()
     def monitors(self, x: Tensor, cond: Tensor, draws: Draws) -> dict[str, Tensor]:
         """For each member (M,), on tokens it was not trained on: negative log-likelihood in nats per token with all
         factors told, and the share of the scales that lie at the floor (a model that memorises constants shows it
         here)."""
-        hidden = self.draw_hidden(x.shape[1], draws)
+        hidden = self.mask(x.shape[1], draws).hidden if self.settings.style == "masked" else None
         mixture = self.predict(x, hidden, cond)
         return {
             "held_out_nll": mean_of_counted(-mixture.log_density(x), hidden),
             "scales_at_floor": mean_of_counted(mixture.at_floor(self.settings.scale_floor), hidden),
         }
+
+    def sampling_monitors(self, cond: Tensor, draws: Draws, guidance: float) -> dict[str, Tensor]:
+        return {"guidance_refused": self.sample_counted(cond, draws, guidance)[1]} if guidance > 0 else {}
 
     def sample(self, cond: Tensor, draws: Draws, guidance: float = 0.0) -> Tensor:
         return self.sample_counted(cond, draws, guidance)[0]
@@ -139,17 +140,14 @@ class GIVT(Generator):
             return self._sample_causal(cond, draws, guidance)
         return self._sample_masked(cond, draws, guidance)
 
-    def _nothing(self, cond: Tensor) -> Tensor:
-        """Every factor dropped."""
-        return torch.ones(*cond.shape[:2], self.factors, dtype=torch.bool, device=cond.device)
-
     def _sample_masked(self, cond: Tensor, draws: Draws, guidance: float) -> tuple[Tensor, Tensor]:
         """As MaskGIT; confidence is the log-density of what was drawn, in the conditional mixture as it was learned."""
         refused, drawn = [], []
+        withheld = self.untold(cond, guidance, self.settings.guided)
 
         def draw(x: Tensor, unknown: Tensor, _revealed: float) -> tuple[Tensor, Tensor]:
             told = self.predict(x, unknown, cond)
-            untold = self.predict(x, unknown, cond, self._nothing(cond)) if guidance > 0 else None
+            untold = [self.predict(x, unknown, cond, mask) for mask in withheld]
             tokens, no = told.draw(draws, self.settings.temperature, untold, guidance)
             refused.append((no & unknown[..., None]).float().mean(dim=(1, 2, 3)))
             drawn.append(unknown.float().mean(dim=(1, 2)))
@@ -162,18 +160,16 @@ class GIVT(Generator):
 
     def _sample_causal(self, cond: Tensor, draws: Draws, guidance: float) -> tuple[Tensor, Tensor]:
         """Token by token, each computed once: the cache holds what attention needs of the earlier ones."""
-        told = (self.condition(cond.to(self.dtype)), self.backbone.new_cache())
-        untold = None
-        if guidance > 0:
-            untold = (self.condition(cond.to(self.dtype), self._nothing(cond)), self.backbone.new_cache())
-        embedded = self.blank.to(self.dtype).expand(-1, cond.shape[1], -1, -1)  # (M, B, 1, D)
+        # What is told, and the cache, of every pass: all factors told comes first.
+        withheld = self.untold(cond, guidance, self.settings.guided)
+        passes = [
+            (self.condition(cond.to(self.dtype), dropped), self.backbone.new_cache()) for dropped in (None, *withheld)
+        ]
+        embedded = self.blank[:, None, None].to(self.dtype).expand(-1, cond.shape[1], -1, -1)  # (M, B, 1, D)
         tokens, refused = [], []
         for place in range(self.shape.tokens):
-            mixture = self.mixture(self.backbone.next_token(embedded, told[0], place, told[1]))
-            other = None
-            if untold is not None:
-                other = self.mixture(self.backbone.next_token(embedded, untold[0], place, untold[1]))
-            token, no = mixture.draw(draws, self.settings.temperature, other, guidance)
+            told, *untold = (self.mixture(self.backbone.next_token(embedded, c, place, cache)) for c, cache in passes)
+            token, no = told.draw(draws, self.settings.temperature, untold, guidance)
             tokens.append(token)
             refused.append(no.float().mean(dim=(1, 2, 3)))
             embedded = self.inputs(token.to(self.dtype))

@@ -7,7 +7,7 @@ Kept from the paper: the mask ratio, one per batch; a head with adaLN, cosine no
 several times per token, on masked tokens only; random order; guidance on the head's prediction, linear in the share
 revealed. Changed, so that every rung of the ladder has the same backbone: hidden tokens stay in place as a learned
 vector (the paper drops them from an encoder, adds buffer tokens and puts mask tokens back in a decoder), and the
-condition comes in by adaLN. There is no learned variance: the reverse steps have the posterior's.
+condition comes in by adaLN. And the reverse steps have the posterior's variance; the paper's learned one is an option.
 
 Shapes: M members, B batch, T tokens, C channels of a token, D width, R tokens handed to the head per image.
 """
@@ -21,9 +21,10 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from recombine.conditioning import ConditioningSettings
-from recombine.generators.base import Generator, TokenShape
-from recombine.generators.cosine import cosine_chain, cosine_kept, sample_cosine
-from recombine.generators.dit import ddpm_pair, flow_pair, sample_flow
+from recombine.generators.base import Guided, TokenShape, pushed
+from recombine.generators.dit import flow_pair, sample_flow
+from recombine.generators.gaussian import Variance, cosine_kept, ddpm_pair, noise_loss, respaced, sample_ddpm
+from recombine.generators.masked import Masked, MaskedLatents
 from recombine.nets.backbone import Dimensions
 from recombine.nets.layers import Linear, SeedStream, normal_parameter
 from recombine.nets.token_head import TokenHead
@@ -45,6 +46,10 @@ class MARSettings(Settings):
     head_width: int | None = Field(default=None, ge=1, description="width of the head; null: the backbone's")
     repeats: int = Field(default=4, ge=1, description="times and noises drawn per masked token and step, on average")
     noise_levels: int = Field(default=1000, ge=10, description="diffusion head only: steps of the noising chain")
+    variance: Variance = Field(
+        default="posterior",
+        description="diffusion head only: noise added by a reverse step, fixed by the chain or learned",
+    )
     head_steps: int = Field(default=100, ge=1, le=1000, description="sampling steps of the head; 25 suit a flow head")
     temperature: float = Field(
         default=1.0, ge=0, description="diffusion head only: multiplies the noise added at each reverse step"
@@ -56,6 +61,7 @@ class MARSettings(Settings):
     guidance: float = Field(
         default=0.0, ge=0, description="extra weight w in c + w (share revealed) (c - u) on the head; 0 is off"
     )
+    guided: Guided = "together"
 
     @model_validator(mode="after")
     def _fits_together(self) -> "MARSettings":
@@ -64,11 +70,12 @@ class MARSettings(Settings):
             raise ValueError("ratio_mean and ratio_std leave nothing between ratio_floor and 1: raise one of them")
         if self.head == "flow" and self.temperature != 1:
             raise ValueError("a flow head adds no noise while sampling, so temperature must stay 1: use head diffusion")
+        if self.head == "flow" and self.variance != "posterior":
+            raise ValueError("a flow head adds no noise while sampling, so it has no variance: use head diffusion")
         return self
 
 
-class MAR(Generator):
-    takes = "latents"
+class MAR(MaskedLatents):
     undecayed = ("head.",)
     kept: Tensor  # diffusion head only: see cosine_kept
 
@@ -85,31 +92,37 @@ class MAR(Generator):
         super().__init__(shape, conditioning, factors, dimensions, seeds, outputs=width)
         self.settings = settings
         self.inputs = Linear(shape.channels, width, seeds)
-        self.mask = normal_parameter((width,), 0.3, seeds)  # as MaskGIT's: the scale of an embedded token
-        self.head = TokenHead(shape.channels, width, settings.head_depth, settings.head_width or width, seeds)
+        self.blank = normal_parameter((width,), 0.3, seeds)  # as MaskGIT's: the scale of an embedded token
+        outputs = shape.channels * (2 if settings.variance == "learned" else 1)
+        self.head = TokenHead(shape.channels, width, settings.head_depth, settings.head_width or width, seeds, outputs)
         self.scored = math.ceil(settings.repeats * mean_ratio(settings) * shape.tokens)  # R
         if settings.head == "diffusion":
             kept = cosine_kept(settings.noise_levels)
-            self.chain = cosine_chain(kept, settings.head_steps)
+            self.chain = respaced(kept, settings.head_steps, least=1e-4)
             self.register_buffer("kept", kept, persistent=False)
 
     def vectors(self, x: Tensor, hidden: Tensor, cond: Tensor, dropped: Tensor | None = None) -> Tensor:
         """What the backbone says of each token, (M, B, T, D), of tokens x of which `hidden` (M, B, T) are not shown."""
-        shown = self.inputs(x.to(self.dtype))
-        embedded = torch.where(hidden[..., None], self.mask[:, None, None].to(self.dtype), shown)
-        return self.backbone(embedded, self.condition(cond.to(self.dtype), dropped)).to(self.dtype)
+        return self.backbone(self.embed(x, hidden), self.told(cond, dropped, None)).to(self.dtype)
 
-    def loss(self, x: Tensor, cond: Tensor, draws: Draws) -> Tensor:
+    def mask(self, batch: int, draws: Draws) -> Masked:
+        count = torch.ceil(draw_ratio(draws, self.settings) * self.shape.tokens).clamp(min=1)[..., None]  # (M, 1, 1)
+        order = draws.uniform(batch, self.shape.tokens).argsort(-1)
+        return Masked(order.argsort(-1) < count, order)
+
+    def score(self, outputs: Tensor, x: Tensor, masked: Masked, draws: Draws) -> Tensor:
         """The head's error on masked tokens only, whose number changes from step to step while shapes may not: R places
         go round the masked tokens, so that each is scored `repeats` times on average, with its own time and noise."""
-        members, batch, tokens, _ = x.shape
-        count = torch.ceil(draw_ratio(draws, self.settings) * tokens).clamp(min=1)[..., None].long()  # (M, 1, 1)
-        order = draws.uniform(batch, tokens).argsort(-1)  # the first `count` are masked
-        z = self.vectors(x, order.argsort(-1) < count, cond, self.dropped(batch, draws))
-        places = (torch.arange(self.scored, device=x.device) % count).expand(members, batch, -1)
-        chosen = order.gather(-1, places)  # (M, B, R)
+        assert masked.order is not None
+        z = outputs.to(self.dtype)
+        count = masked.hidden.sum(-1, keepdim=True)
+        places = torch.arange(self.scored, device=x.device) % count
+        chosen = masked.order.gather(-1, places)  # (M, B, R)
         noisy, t, target = self.noised(rows(x, chosen), draws)
-        return (self.head(noisy, t[..., None], rows(z, chosen)) - target).square().mean(dim=(1, 2, 3))
+        prediction = self.head(noisy, t[..., None], rows(z, chosen))
+        if self.settings.head == "flow":
+            return (prediction - target).square().mean(dim=(1, 2, 3))
+        return noise_loss(prediction, target, self.kept, t)
 
     def noised(self, x: Tensor, draws: Draws) -> tuple[Tensor, Tensor, Tensor]:
         """Noisy tokens, their times (M, N) and the head's targets, of tokens x (M, N, 1, C)."""
@@ -127,7 +140,7 @@ class MAR(Generator):
         """Random order. The head runs on the tokens of the step alone: how many they are is known beforehand."""
         members, batch = cond.shape[:2]
         tokens = self.shape.tokens
-        nothing = torch.ones(members, batch, self.factors, dtype=torch.bool, device=cond.device)
+        withheld = self.untold(cond, guidance, self.settings.guided)
         order = draws.uniform(batch, tokens).argsort(-1)
         place = order.argsort(-1)
         x = torch.zeros(members, batch, tokens, self.shape.channels, device=cond.device)
@@ -136,24 +149,28 @@ class MAR(Generator):
             now = order[..., done : done + count]
             told = rows(self.vectors(x, place >= done, cond), now)
             weight = guidance * done / tokens
-            untold = rows(self.vectors(x, place >= done, cond, nothing), now) if weight > 0 else None
+            masks = withheld if weight > 0 else []
+            untold = [rows(self.vectors(x, place >= done, cond, mask), now) for mask in masks]
             drawn = self.draw(told, untold, weight, draws).view(members, batch, count, -1)
             x = x.scatter(2, now[..., None].expand_as(drawn), drawn)
             done += count
         return x
 
-    def draw(self, told: Tensor, untold: Tensor | None, weight: float, draws: Draws) -> Tensor:
-        """Tokens (M, N, 1, C) given vectors (M, N, 1, D); under guidance both halves see the same noisy token."""
+    def draw(self, told: Tensor, untold: Sequence[Tensor], weight: float, draws: Draws) -> Tensor:
+        """Tokens (M, N, 1, C) given vectors (M, N, 1, D); under guidance all of them see the same noisy token."""
 
         def predict(x: Tensor, t: Tensor) -> Tensor:
             t = t[:, :1, None]  # the same for all tokens
             prediction = self.head(x, t, told)
-            return prediction if untold is None else prediction + weight * (prediction - self.head(x, t, untold))
+            others = [self.head(x, t, vector)[..., : self.shape.channels] for vector in untold]
+            mean, v = prediction[..., : self.shape.channels], prediction[..., self.shape.channels :]
+            # Every channel but v: how much noise is added stays as it is with all factors told.
+            return torch.cat([pushed(mean, others, weight), v], dim=-1)
 
         shape = (told.shape[1], 1, self.shape.channels)
         if self.settings.head == "flow":
             return sample_flow(predict, draws, shape, self.settings.head_steps)
-        return sample_cosine(predict, draws, shape, self.kept, self.chain, self.settings.temperature)
+        return sample_ddpm(predict, draws, shape, self.kept, self.chain, self.settings.temperature)
 
 
 def rows(x: Tensor, chosen: Tensor) -> Tensor:

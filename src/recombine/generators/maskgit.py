@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from recombine.conditioning import ConditioningSettings
-from recombine.generators.base import Generator, TokenShape, guided
+from recombine.generators.base import Guided, TokenShape, guided
 from recombine.generators.halton import halton_rank
-from recombine.generators.masking import draw_categories, draw_mask, reveal
+from recombine.generators.masked import Masked, MaskedCodes
+from recombine.generators.masking import MaskLaw, draw_categories, draw_mask, reveal
 from recombine.nets.backbone import Dimensions
 from recombine.nets.layers import SeedStream, Table
 from recombine.randomness import Draws
@@ -29,6 +30,10 @@ class MaskGITSettings(Settings):
     kind: Literal["maskgit"] = Field(
         default="maskgit",
         description="masked prediction of codes, revealed in order of confidence; needs tokenizer vqvae",
+    )
+    mask_law: MaskLaw = Field(
+        default="cosine",
+        description="how the hidden share falls, in training and in decoding: cos(pi r / 2), or arccos(r) / (pi / 2)",
     )
     loss_on: Literal["masked", "all"] = Field(default="masked", description="tokens that the loss counts")
     smoothing: float = Field(default=0.0, ge=0, lt=1, description="label smoothing; the original uses 0.1")
@@ -53,10 +58,10 @@ class MaskGITSettings(Settings):
         default=False, description="order halton only: each image begins at a random place of the sequence"
     )
     guidance: float = Field(default=0.0, ge=0, description="extra weight w in c + w (c - u) on the logits; 0 is off")
+    guided: Guided = "together"
 
 
-class MaskGIT(Generator):
-    takes = "ids"
+class MaskGIT(MaskedCodes):
     softened: Tensor | None  # soft targets only, (K, K): row i is the target of code i; see use_codebook
     rank: Tensor  # order halton only, (T,): when each token's turn comes
 
@@ -91,21 +96,21 @@ class MaskGIT(Generator):
 
     def logits(self, ids: Tensor, cond: Tensor, dropped: Tensor | None = None) -> Tensor:
         """Scores of the codes, (M, B, T, K), for tokens (M, B, T) of which some are the mask."""
-        c = self.condition(cond.to(self.dtype), dropped)
-        return self.backbone(self.inputs(ids).to(self.dtype), c).float()
+        return self.backbone(self.embed(ids, None), self.told(cond, dropped, None))
 
-    def loss(self, x: Tensor, cond: Tensor, draws: Draws) -> Tensor:
-        masked = draw_mask(draws, x.shape[1], x.shape[2])
-        logits = self.logits(x.masked_fill(masked, self.mask_id), cond, self.dropped(x.shape[1], draws))
+    def mask(self, batch: int, draws: Draws) -> Masked:
+        return Masked(draw_mask(draws, batch, self.shape.tokens, self.settings.mask_law))
+
+    def score(self, outputs: Tensor, x: Tensor, masked: Masked, draws: Draws) -> Tensor:
         target = x.flatten()
         if self.settings.targets == "soft":
             if self.softened is None:
                 raise ValueError("soft targets follow from the codebook: call use_codebook before training")
             target = self.softened[target]
         entropy = F.cross_entropy(
-            logits.flatten(0, 2), target, reduction="none", label_smoothing=self.settings.smoothing
+            outputs.flatten(0, 2), target, reduction="none", label_smoothing=self.settings.smoothing
         ).view(x.shape)
-        counted = torch.ones_like(masked) if self.settings.loss_on == "all" else masked
+        counted = torch.ones_like(masked.hidden) if self.settings.loss_on == "all" else masked.hidden
         # Mean per example first, then over the batch: a lightly masked image counts as much as a heavily masked one.
         return ((entropy * counted).sum(-1) / counted.sum(-1)).mean(-1)
 
@@ -115,17 +120,19 @@ class MaskGIT(Generator):
         turn, choice_temperature = None, self.settings.choice_temperature
         if self.settings.order == "halton":
             turn, choice_temperature = self._turn(unknown, draws), 0.0
+        untold = self.untold(cond, guidance, self.settings.guided)
 
         def draw(ids: Tensor, unknown: Tensor, _revealed: float) -> tuple[Tensor, Tensor]:
             hidden = ids.masked_fill(unknown, self.mask_id)
-            logits = guided(lambda dropped: self.logits(hidden, cond, dropped), guidance, cond, self.factors)
+            logits = guided(lambda dropped: self.logits(hidden, cond, dropped), guidance, untold)
             log_probability = torch.log_softmax(logits, dim=-1)
             drawn = draw_categories(log_probability, draws)
             confidence = log_probability.gather(-1, drawn[..., None])[..., 0] if turn is None else -turn
             return drawn, confidence
 
         start = torch.full(unknown.shape, self.mask_id, device=cond.device)
-        return reveal(draw, start, unknown, draws, self.settings.sampling_steps, choice_temperature)
+        steps, law = self.settings.sampling_steps, self.settings.mask_law
+        return reveal(draw, start, unknown, draws, steps, choice_temperature, law)
 
     def _turn(self, unknown: Tensor, draws: Draws) -> Tensor:
         """When each token's turn comes in Halton order, (M, B, T) float."""

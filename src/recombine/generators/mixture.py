@@ -4,6 +4,7 @@ Shapes: M members, B batch, T tokens, K components, C channels of a token.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -57,19 +58,19 @@ class Mixture:
         return (self.log_scale <= math.log(floor)).float().mean(dim=(-2, -1))
 
     def draw(
-        self, draws: Draws, temperature: float = 1.0, untold: "Mixture | None" = None, guidance: float = 0.0
+        self, draws: Draws, temperature: float = 1.0, untold: "Sequence[Mixture]" = (), guidance: float = 0.0
     ) -> tuple[Tensor, Tensor]:
         """Tokens (M, B, T, C), and the channels where guidance was refused (M, B, T, C, bool).
 
         The component is drawn from this mixture. With guidance, its Gaussian is set against the component of the same
-        number in `untold` (Tschannen et al. 2024 take the two as aligned). `temperature` multiplies the scales, of both
-        mixtures alike, so it comes last.
+        number in each of `untold` (Tschannen et al. 2024 take them as aligned). `temperature` multiplies the scales, of
+        all mixtures alike, so it comes last.
         """
         component = draw_categories(self.log_weight, draws)
         mean, log_scale = self.pick(component)
         refused = torch.zeros_like(mean, dtype=torch.bool)
-        if untold is not None:
-            mean, log_scale, refused = guide(mean, log_scale, *untold.pick(component), guidance)
+        if untold:
+            mean, log_scale, refused = guide(mean, log_scale, [one.pick(component) for one in untold], guidance)
         return mean + temperature * log_scale.exp() * draws.normal(*mean.shape[1:]), refused
 
     def pick(self, component: Tensor) -> tuple[Tensor, Tensor]:
@@ -79,19 +80,22 @@ class Mixture:
 
 
 def guide(
-    mean: Tensor, log_scale: Tensor, untold_mean: Tensor, untold_log_scale: Tensor, guidance: float
+    mean: Tensor, log_scale: Tensor, untold: Sequence[tuple[Tensor, Tensor]], guidance: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean and log scale of the density proportional to p_c^(1 + w) p_u^(-w), channel by channel; and where there is
-    none.
+    """Mean and log scale of the density proportional to p_c^(1 + n w) times p_u^(-w) for each of n `untold` (mean, log
+    scale), channel by channel; and where there is none.
 
-    Both are Gaussians, so it is one too, with precision (1 + w) / s_c^2 - w / s_u^2, wherever that is positive. Where
-    it is not (or is less than LEAST_PRECISION / s_c^2) the conditional Gaussian is kept: the third answer marks these
-    channels.
+    All are Gaussians, so it is one too, with precision (1 + n w) / s_c^2 - w sum_u 1 / s_u^2, wherever that is
+    positive. Where it is not (or is less than LEAST_PRECISION / s_c^2) the conditional Gaussian is kept: the third
+    answer marks these channels.
     """
-    ratio = torch.exp(2 * (log_scale - untold_log_scale))  # s_c^2 / s_u^2
-    precision = 1 + guidance - guidance * ratio  # times s_c^2
+    gain = 1 + len(untold) * guidance
+    precision, weighted = torch.full_like(mean, gain), gain * mean  # both times s_c^2
+    for other_mean, other_log_scale in untold:
+        ratio = torch.exp(2 * (log_scale - other_log_scale))  # s_c^2 / s_u^2
+        precision = precision - guidance * ratio
+        weighted = weighted - guidance * ratio * other_mean
     refused = precision < LEAST_PRECISION
     precision = torch.where(refused, 1.0, precision)
-    guided_mean = ((1 + guidance) * mean - guidance * ratio * untold_mean) / precision
     guided_log_scale = log_scale - 0.5 * torch.log(precision)
-    return torch.where(refused, mean, guided_mean), torch.where(refused, log_scale, guided_log_scale), refused
+    return torch.where(refused, mean, weighted / precision), torch.where(refused, log_scale, guided_log_scale), refused

@@ -15,7 +15,8 @@ from pydantic import Field
 from torch import Tensor
 
 from recombine.conditioning import ConditioningSettings
-from recombine.generators.base import Generator, TokenShape, guided
+from recombine.generators.base import Guided, TokenShape, guided
+from recombine.generators.masked import Masked, MaskedLatents
 from recombine.generators.masking import draw_mask, reveal
 from recombine.nets.backbone import Dimensions
 from recombine.nets.layers import Linear, SeedStream, normal_parameter
@@ -32,11 +33,10 @@ class RegressionSettings(Settings):
     )
     sampling_steps: int = Field(default=12, ge=1, description="iterations of the decoder, in random order")
     guidance: float = Field(default=0.0, ge=0, description="extra weight w in c + w (c - u) on the tokens; 0 is off")
+    guided: Guided = "together"
 
 
-class Regression(Generator):
-    takes = "latents"
-
+class Regression(MaskedLatents):
     def __init__(
         self,
         settings: RegressionSettings,
@@ -49,29 +49,29 @@ class Regression(Generator):
         super().__init__(shape, conditioning, factors, dimensions, seeds, outputs=shape.channels)
         self.settings = settings
         self.inputs = Linear(shape.channels, dimensions.width, seeds)
-        self.mask = normal_parameter((dimensions.width,), 0.3, seeds)  # as MaskGIT's: the scale of an embedded token
+        self.blank = normal_parameter((dimensions.width,), 0.3, seeds)  # as MaskGIT's: the scale of an embedded token
 
     def predict(self, x: Tensor, hidden: Tensor, cond: Tensor, dropped: Tensor | None = None) -> Tensor:
         """The mean of each token, (M, B, T, C), given those of x that are not `hidden` (M, B, T)."""
-        shown = self.inputs(x.to(self.dtype))
-        embedded = torch.where(hidden[..., None], self.mask[:, None, None].to(self.dtype), shown)
-        return self.backbone(embedded, self.condition(cond.to(self.dtype), dropped))
+        return self.backbone(self.embed(x, hidden), self.told(cond, dropped, None))
 
-    def loss(self, x: Tensor, cond: Tensor, draws: Draws) -> Tensor:
-        hidden = draw_mask(draws, x.shape[1], x.shape[2])
-        prediction = self.predict(x, hidden, cond, self.dropped(x.shape[1], draws))
-        error = (prediction - x).square().mean(-1)  # (M, B, T)
+    def mask(self, batch: int, draws: Draws) -> Masked:
+        return Masked(draw_mask(draws, batch, self.shape.tokens))
+
+    def score(self, outputs: Tensor, x: Tensor, masked: Masked, draws: Draws) -> Tensor:
+        error = (outputs - x).square().mean(-1)  # (M, B, T)
         # Mean per example first, then over the batch, as MaskGIT's.
-        return ((error * hidden).sum(-1) / hidden.sum(-1)).mean(-1)
+        return ((error * masked.hidden).sum(-1) / masked.hidden.sum(-1)).mean(-1)
 
     @torch.no_grad()
     def sample(self, cond: Tensor, draws: Draws, guidance: float = 0.0) -> Tensor:
         """Chance decides the order alone."""
         unknown = torch.ones(*cond.shape[:2], self.shape.tokens, dtype=torch.bool, device=cond.device)
         order = draws.uniform(*unknown.shape[1:])
+        untold = self.untold(cond, guidance, self.settings.guided)
 
         def draw(x: Tensor, unknown: Tensor, _revealed: float) -> tuple[Tensor, Tensor]:
-            told = guided(lambda dropped: self.predict(x, unknown, cond, dropped), guidance, cond, self.factors)
+            told = guided(lambda dropped: self.predict(x, unknown, cond, dropped), guidance, untold)
             return told, order
 
         start = torch.zeros(*unknown.shape, self.shape.channels, device=cond.device)

@@ -8,6 +8,7 @@ Shapes: M members, B batch, T tokens, D width, H heads.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -126,6 +127,23 @@ class Backbone(nn.Module):
         """All tokens at once; causal: the output at a token depends on it and on those before it (in row order)."""
         return self._run(x + self.positions.to(x.dtype), c, causal, None)
 
+    def states(self, x: Tensor, c: Tensor, layers: Sequence[int]) -> list[Tensor]:
+        """The states (M, B, T, D) after blocks number `layers`, in rising order; later blocks are not run."""
+        c = nn.functional.silu(c)[:, :, None]
+        x = x + self.positions.to(x.dtype)
+        kept = []
+        for i, block in enumerate(self.blocks[: layers[-1] + 1]):
+            x = block(x, c)
+            if i in layers:
+                kept.append(x)
+        return kept
+
+    def with_states(self, x: Tensor, c: Tensor, layers: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
+        """Outputs (M, B, T, outputs), and the states after blocks number `layers`, from one pass."""
+        kept: list[Tensor] = []
+        outputs = self._run(x + self.positions.to(x.dtype), c, False, None, kept)
+        return outputs, [kept[layer] for layer in layers]
+
     def new_cache(self) -> list[KeysAndValues]:
         """The memory of a causal sampler, empty."""
         return [KeysAndValues() for _ in self.blocks]
@@ -135,10 +153,19 @@ class Backbone(nn.Module):
         cached."""
         return self._run(x + self.positions[place].to(x.dtype), c, True, cache)
 
-    def _run(self, x: Tensor, c: Tensor, causal: bool, cache: list[KeysAndValues] | None) -> Tensor:
+    def _run(
+        self,
+        x: Tensor,
+        c: Tensor,
+        causal: bool,
+        cache: list[KeysAndValues] | None,
+        states: list[Tensor] | None = None,
+    ) -> Tensor:
         c = nn.functional.silu(c)[:, :, None]
         for i, block in enumerate(self.blocks):
             x = block(x, c, causal, cache[i] if cache is not None else None)
+            if states is not None:
+                states.append(x)
         shift, scale = self.ada(c).chunk(2, dim=-1)
         # The last map is done in float32: bfloat16 outputs near 1 come in steps of 0.008, too coarse for a density's
         # mean.

@@ -2,7 +2,7 @@
 
 An MLP with adaLN-Zero. Each token is by itself: the head sees a noisy token (C numbers), a time and the backbone's
 vector z, and nothing else. As everywhere in the house the norms have no affine part, which beside the modulation would
-be redundant, and there is no learned variance. At the start every block is the identity and the output is exactly 0.
+be redundant. At the start every block is the identity and the output is exactly 0.
 
 Shapes: M members, N tokens in any number of axes, C channels of a token, W width of the head.
 """
@@ -31,16 +31,16 @@ class HeadBlock(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """Noisy tokens (M, N, C), times (M, N) in [0, 1] and vectors z (M, N, inputs) to a prediction (M, N, C)."""
+    """Noisy tokens (M, N, C), times (M, N) in [0, 1] and vectors z (M, N, inputs) to a prediction (M, N, outputs)."""
 
-    def __init__(self, channels: int, inputs: int, depth: int, width: int, seeds: SeedStream):
+    def __init__(self, channels: int, inputs: int, depth: int, width: int, seeds: SeedStream, outputs: int):
         super().__init__()
         self.inputs = Linear(channels, width, seeds)
         self.time = TimeEmbedding(width, seeds)
         self.context = Linear(inputs, width, seeds)
         self.blocks = nn.ModuleList(HeadBlock(width, seeds) for _ in range(depth))
         self.ada = Linear(width, 2 * width, seeds, zero=True)
-        self.out = Linear(width, channels, seeds, zero=True)
+        self.out = Linear(width, outputs, seeds, zero=True)
 
     def forward(self, x: Tensor, t: Tensor, z: Tensor) -> Tensor:
         """Computed in the dtype of z, but for the last map: the prediction is float32 in value, not in name only."""

@@ -25,11 +25,3 @@ def power_of_width(width: float) -> float:
 def decay(step: Tensor, gamma: float) -> Tensor:
     """The share of the old average kept at `step` = 1, 2, …: 0 at the first."""
     return (1 - 1 / step.to(torch.float64)).pow(gamma + 1).to(torch.float32)
-
-
-@torch.no_grad()
-def update(average: list[Tensor], weights: list[Tensor], kept: Tensor) -> None:
-    """average = kept * average + (1 - kept) * weights, for all tensors in three fused calls."""
-    difference = torch._foreach_sub(weights, average)
-    torch._foreach_mul_(difference, 1 - kept)
-    torch._foreach_add_(average, difference)

@@ -25,11 +25,18 @@ class TrainingSettings(Settings):
         description=f"learning rate; null: by size ({', '.join(f'{size} {rate:g}' for size, rate in _RATES.items())})",
     )
     warmup: int = Field(default=100, ge=0, description="steps over which the rate rises from 0")
-    schedule: Literal["constant", "cosine"] = Field(default="constant", description="the rate after warm-up")
+    schedule: Literal["constant", "cosine", "linear"] = Field(
+        default="constant", description="the rate after warm-up; cosine and linear fall to 0 at the last step"
+    )
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="AdamW: share kept of the mean gradient at each step")
+    beta2: float = Field(default=0.99, ge=0, lt=1, description="AdamW: the same of the mean squared gradient")
     weight_decay: float = Field(default=0.01, ge=0, description="AdamW decay of the weight matrices")
     clip: float | None = Field(default=1.0, gt=0, description="largest gradient norm, per member; null for none")
-    ema_width: float = Field(
-        default=0.05, gt=0, lt=0.28, description="width of the averaged weights, as a share of the run so far"
+    ema_width: float | None = Field(
+        default=0.05,
+        gt=0,
+        lt=0.28,
+        description="width of the averaged weights, as a share of the run so far; null: the raw weights are judged",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="of activations; auto: bfloat16 on a GPU"

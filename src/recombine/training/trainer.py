@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from recombine.generators import Generator
+from recombine.nets.averaging import move
 from recombine.randomness import Draws, seeds_tensor
 from recombine.training import ema
 from recombine.training.settings import TrainingSettings
@@ -49,12 +50,17 @@ class Trainer:
         generator.dtype = settings.dtype(self.device)
         self.names = [name for name, _ in generator.named_parameters()]
         self.weights: list[Tensor] = list(generator.parameters())
-        self.average = [weight.detach().clone() for weight in self.weights]
+        self.gamma = ema.power_of_width(settings.ema_width) if settings.ema_width is not None else None
+        # Without averaging these are the weights themselves, in the same memory: no copy is kept, saved or loaded.
+        own = [weight.detach() for weight in self.weights]
+        self.average = own if self.gamma is None else [weight.clone() for weight in own]
+        # What changes in training but is not optimized: a JEPA's teacher. (Fixed tables are not persistent.)
+        learned = set(self.names)
+        self.buffers = {name: t for name, t in generator.state_dict().items() if name not in learned}
         self.seeds = seeds_tensor(generator.seeds, self.device)
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.loss_sum = torch.zeros(len(self.seeds), device=self.device)
         self.rate = torch.zeros((), device=self.device)
-        self.gamma = ema.power_of_width(settings.ema_width)
         self.steps_done = 0  # the host's copy of `step`, kept by counting: nothing is read back
         self._eager_left = _EAGER_STEPS  # of this process: a resumed run must warm up again
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -63,8 +69,14 @@ class Trainer:
         matrices = [w for w, decays in zip(self.weights, decayed, strict=True) if decays]
         others = [w for w, decays in zip(self.weights, decayed, strict=True) if not decays]
         groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
-        self.optimizer = torch.optim.AdamW(groups, lr=self.rate, betas=(0.9, 0.99), fused=True, capturable=cuda)
+        betas = (settings.beta1, settings.beta2)
+        self.optimizer = torch.optim.AdamW(groups, lr=self.rate, betas=betas, fused=True, capturable=cuda)
         self._make_optimizer_state()
+
+    @property
+    def averages(self) -> bool:
+        """Whether there are averaged weights beside the raw ones."""
+        return self.gamma is not None
 
     def _make_optimizer_state(self) -> None:
         """AdamW's moments, made before the first step so that saving and loading need no special case."""
@@ -101,7 +113,9 @@ class Trainer:
             clip_members([w.grad for w in self.weights if w.grad is not None], settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=False)
-        ema.update(self.average, [w.detach() for w in self.weights], ema.decay(self.step, self.gamma))
+        if self.gamma is not None:
+            move(self.average, [w.detach() for w in self.weights], ema.decay(self.step, self.gamma))
+        self.generator.after_step(self.step / settings.steps)
         self.loss_sum += losses.detach()
 
     def _replay(self) -> None:
@@ -120,7 +134,10 @@ class Trainer:
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Inside, the generator has its averaged (EMA) weights; outside, its own again."""
+        """Inside, the generator has its averaged (EMA) weights, if it has any; outside, its own again."""
+        if self.gamma is None:
+            yield
+            return
         own = [weight.detach().clone() for weight in self.weights]
         with torch.no_grad():
             torch._foreach_copy_(self.weights, self.average)
@@ -133,10 +150,12 @@ class Trainer:
     def state(self) -> dict[str, Tensor]:
         """Everything needed to go on, by name."""
         tensors = {"step": self.step, "loss_sum": self.loss_sum}
+        tensors |= {f"buffer.{name}": tensor for name, tensor in self.buffers.items()}
         for name, weight, average in zip(self.names, self.weights, self.average, strict=True):
             moments = self.optimizer.state[weight]
             tensors[f"weight.{name}"] = weight.detach()
-            tensors[f"average.{name}"] = average
+            if self.gamma is not None:
+                tensors[f"average.{name}"] = average
             tensors[f"first.{name}"] = moments["exp_avg"]
             tensors[f"second.{name}"] = moments["exp_avg_sq"]
         return {name: tensor.contiguous() for name, tensor in tensors.items()}
@@ -147,22 +166,27 @@ class Trainer:
         self.step.copy_(tensors["step"])
         self.loss_sum.copy_(tensors["loss_sum"])
         self.steps_done = int(tensors["step"])
+        for name, buffer in self.buffers.items():
+            buffer.copy_(tensors[f"buffer.{name}"])
         for name, weight, average in zip(self.names, self.weights, self.average, strict=True):
             moments = self.optimizer.state[weight]
             weight.copy_(tensors[f"weight.{name}"])
-            average.copy_(tensors[f"average.{name}"])
+            if self.gamma is not None:
+                average.copy_(tensors[f"average.{name}"])
             moments["exp_avg"].copy_(tensors[f"first.{name}"])
             moments["exp_avg_sq"].copy_(tensors[f"second.{name}"])
             moments["step"].fill_(self.steps_done)
 
 
 def rate_at(step: Tensor, settings: TrainingSettings) -> Tensor:
-    """The learning rate of step 1, 2, …: a linear rise over the warm-up, then constant or a cosine to 0."""
+    """The learning rate of step 1, 2, …: a linear rise over the warm-up, then constant, or a cosine or a line to 0."""
     done = step.to(torch.float32)
     rate = settings.peak_rate * (done / max(settings.warmup, 1)).clamp(max=1)
+    share = ((done - settings.warmup) / max(settings.steps - settings.warmup, 1)).clamp(0, 1)  # of what follows it
     if settings.schedule == "cosine":
-        share = (done - settings.warmup).clamp(min=0) / max(settings.steps - settings.warmup, 1)
-        rate = rate * 0.5 * (1 + torch.cos(math.pi * share.clamp(max=1)))
+        rate = rate * 0.5 * (1 + torch.cos(math.pi * share))
+    elif settings.schedule == "linear":
+        rate = rate * (1 - share)
     return rate
 
 
