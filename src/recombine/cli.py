@@ -111,7 +111,7 @@ def worlds(
 
     Example: [bold]recombine worlds shapes2d --out sheet.png[/bold]
     """
-    from recombine.studies.reading import nearest
+    from recombine.studies.checking import nearest
     from recombine.worlds import WORLDS, build_world
 
     if name is None:

@@ -25,6 +25,7 @@ from recombine.report.terminal import print_summary
 from recombine.splits import code
 from recombine.studies import stages
 from recombine.studies.arms import PICTURES, ArmResult, run_arm
+from recombine.studies.monitors import write_monitors
 from recombine.studies.results import write_results
 from recombine.studies.spec import Study
 from recombine.studies.store import Store, claim_folder
@@ -54,6 +55,7 @@ def run_study(study: Study, out: Path, store: Path | None = None, device: str = 
             for name, arm in study.arms.items()
         }
         table = write_results(out, [row for arm in arms.values() for row in arm.rows])
+        write_monitors(out, [row for arm in arms.values() for row in arm.monitors])
         files.save_tensors_atomic(out / "pictures.safetensors", _pictures(setting, fitted, arms))
         facts = {
             "name": study.name,

@@ -19,6 +19,7 @@ from recombine.nets.backbone import SIZES
 from recombine.progress import say, track
 from recombine.randomness import Draws
 from recombine.splits import code
+from recombine.studies.inside import Inside, has_monitors
 from recombine.studies.spec import Arm
 from recombine.studies.stages import RECIPES, FittedTokenizer, Setting, ready, to_images, token_shape, training_data
 from recombine.training import Trainer
@@ -38,6 +39,7 @@ class ArmResult:
     """A finished arm."""
 
     rows: Rows
+    monitors: Rows  # of the second table: see monitors.py
     pictures: dict[str, Tensor]  # "images" (K, n, 3, P, P); "valid", "right" and "joint" (K, n); all uint8
     facts: dict[str, Any]
 
@@ -63,8 +65,10 @@ def run_arm(
     setting.seconds[f"arm {name}"] = facts["seconds"]
     pictures = {key.removeprefix("pictures."): t for key, t in tensors.items() if key.startswith("pictures.")}
     # The store knows no names: another study may call the same arm otherwise.
-    rows = [{"study": setting.study.name, "arm": name, **row} for row in facts["rows"]]
-    return ArmResult(rows, pictures, {key: value for key, value in facts.items() if key != "rows"})
+    named = {
+        key: [{"study": setting.study.name, "arm": name, **row} for row in facts[key]] for key in ("rows", "monitors")
+    }
+    return ArmResult(**named, pictures=pictures, facts={k: v for k, v in facts.items() if k not in named})
 
 
 def evaluation_steps(steps: int, evaluations: int) -> list[int]:
@@ -81,6 +85,7 @@ def make_trainer(setting: Setting, arm: Arm, entry: FittedTokenizer) -> Trainer:
         setting.world.factors,
         SIZES[arm.training.size],
         setting.study.seeds,
+        arm.jepa,
     )
     ready(generator, entry.tokenizer, setting.device)
     images = make_images(setting.world, setting.split.train, arm.training.images, DATA_SEED, "training", setting.device)
@@ -93,7 +98,8 @@ def _train_and_store(
 ) -> None:
     work = _Work(setting.store.folder / f"arm-{setting.store.key('arm', recipe)}.work")
     trainer = make_trainer(setting, arm, entry)
-    rows, earlier = work.resume(trainer)
+    rows, monitors, earlier = work.resume(trainer)
+    inside = Inside(setting, arm, entry, trainer.generator.takes) if has_monitors(trainer.generator) else None
     if trainer.steps_done:
         say(f"arm {name}: going on at step {trainer.steps_done} of {arm.training.steps}")
     started = time.perf_counter()
@@ -111,7 +117,7 @@ def _train_and_store(
                 advance(steps)
                 # Never at an evaluation's own step before it is judged: a resumed run would pass over it.
                 if trainer.steps_done < stop and work.due(SAVE_EVERY):
-                    work.save(trainer, rows, earlier + time.perf_counter() - started)
+                    work.save(trainer, rows, monitors, earlier + time.perf_counter() - started)
             losses = trainer.take_mean_loss(stop - previous)
             previous = stop
             new, pictures = evaluate(setting, arm, entry, judge, trainer)
@@ -119,14 +125,16 @@ def _train_and_store(
                 # A member that diverged has no loss to write down; its samples are judged like any others.
                 row["loss"] = losses[row["member"]] if math.isfinite(losses[row["member"]]) else None
             rows += new
+            monitors += inside.look(trainer) if inside else []
             if work.due(0.0):
-                work.save(trainer, rows, earlier + time.perf_counter() - started)
+                work.save(trainer, rows, monitors, earlier + time.perf_counter() - started)
             advance(0, note=_levels_note(new))
     seconds = earlier + time.perf_counter() - started
     tensors = {key: tensor for key, tensor in trainer.state().items() if key.startswith(("weight.", "average."))}
     tensors |= {f"pictures.{key}": tensor for key, tensor in pictures.items()}
     parameters = sum(weight.numel() for weight in trainer.weights) // len(setting.study.seeds)
-    setting.store.save("arm", recipe, tensors, {"rows": rows, "seconds": seconds, "parameters": parameters})
+    facts = {"rows": rows, "monitors": monitors, "seconds": seconds, "parameters": parameters}
+    setting.store.save("arm", recipe, tensors, facts)
     work.remove()
     say(
         f"arm {name}: {arm.training.steps} steps of {len(setting.study.seeds)} members in {seconds:.0f} s; "
@@ -148,26 +156,29 @@ class _Work:
         wide members takes seconds to write)."""
         return time.perf_counter() - self._last >= max(after, 20 * self._cost)
 
-    def save(self, trainer: Trainer, rows: Rows, seconds: float) -> None:
+    def save(self, trainer: Trainer, rows: Rows, monitors: Rows, seconds: float) -> None:
         """Rows first: a kill in between leaves rows past the checkpoint, which `resume` drops and which come out equal
         again."""
         begun = time.perf_counter()
-        files.save_json_atomic(self.judged, {"rows": rows, "seconds": seconds})
+        files.save_json_atomic(self.judged, {"rows": rows, "monitors": monitors, "seconds": seconds})
         files.save_tensors_atomic(self.checkpoint, trainer.state())
         self._last = time.perf_counter()
         self._cost = self._last - begun
 
-    def resume(self, trainer: Trainer) -> tuple[Rows, float]:
-        """Bring the trainer to the checkpoint, if there is one; the rows up to it and the seconds spent."""
+    def resume(self, trainer: Trainer) -> tuple[Rows, Rows, float]:
+        """Bring the trainer to the checkpoint, if there is one; the rows and monitors up to it, and the seconds
+        spent."""
         if not self.checkpoint.exists():
-            return [], 0.0
+            return [], [], 0.0
         fix = f"delete the folder {self.folder} and give the same command again: this arm starts anew"
         tensors = files.load_tensors(self.checkpoint, trainer.device, fix)
         judged = files.load_json(self.judged, fix)
         try:
             trainer.load(tensors)
-            rows = [row for row in judged["rows"] if row["step"] <= trainer.steps_done]
-            return rows, float(judged["seconds"])
+            rows, monitors = (
+                [row for row in judged[key] if row["step"] <= trainer.steps_done] for key in ("rows", "monitors")
+            )
+            return rows, monitors, float(judged["seconds"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise UserError(f"{self.checkpoint} does not hold this arm; {fix}.") from error
 
@@ -197,7 +208,7 @@ def evaluate(
 
     with trainer.averaged():
         images, averaged = judged()
-    _, raw = judged()
+    raw = judged()[1] if trainer.averages else averaged
     shares = {word: averaged[word].float().mean(2).cpu() for word in ("joint", "valid", "joint_probe_only")}
     shares |= {f"{word}_raw": raw[word].float().mean(2).cpu() for word in list(shares)}
     factors = averaged["right"].float().mean(2).cpu()  # (M, K, F)

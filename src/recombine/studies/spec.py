@@ -14,11 +14,14 @@ from pydantic import AfterValidator, Field, model_validator
 from recombine.conditioning import ConditioningSettings
 from recombine.errors import UserError
 from recombine.files import content_hash
-from recombine.generators import GeneratorSettings, check_generator
+from recombine.generators import GeneratorSettings, JepaSettings, check_generator, check_jepa
 from recombine.judges import JudgingSettings
+from recombine.nets.backbone import SIZES
 from recombine.settings import Settings
 from recombine.splits import SplitSettings, make_split
-from recombine.studies import reading
+from recombine.studies.reading import build_study
+from recombine.studies.sources import study_text
+from recombine.studies.tree import Mistakes, from_python, parse
 from recombine.tokenizers import TokenizerSettings, check_fits
 from recombine.training import TrainingSettings
 from recombine.worlds import WorldSettings, build_world
@@ -57,7 +60,10 @@ class Arm(Settings):
     conditioning: ConditioningSettings = Field(
         default=ConditioningSettings(), description="what the generator is told about an image"
     )
-    generator: GeneratorSettings = Field(description="what is trained: dit or maskgit")
+    generator: GeneratorSettings = Field(description="what is trained: the family, and how it draws")
+    jepa: JepaSettings | None = Field(
+        default=None, description="prediction in feature space, added to a generator that hides tokens; null: none"
+    )
     training: TrainingSettings = Field(default=TrainingSettings(), description="how the generator is trained")
 
 
@@ -124,6 +130,11 @@ def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
                 check_generator(arm.generator, assumed, arm.conditioning)
             except ValueError as error:
                 yield ("arms", name), str(error).rstrip(".")
+        if arm.jepa is not None:
+            try:
+                check_jepa(arm.jepa, arm.generator, SIZES[arm.training.size].depth)
+            except ValueError as error:
+                yield ("arms", name, "jepa"), str(error).rstrip(".")
         steps = arm.training.steps
         if judging is not None and judging.evaluations > steps:
             yield (
@@ -137,21 +148,21 @@ def load_study(place: str, shrunk: bool = False) -> Study:
 
     `shrunk`, or RECOMBINE_SHRINK=1 in the environment, makes it a smoke test.
     """
-    text, source = reading.study_text(place)
+    text, source = study_text(place)
     study = parse_study(text, source)
     return shrink(study) if shrunk or os.environ.get("RECOMBINE_SHRINK", "0") not in ("", "0") else study
 
 
 def parse_study(text: str, source: str = "study") -> Study:
     """The study that a YAML text describes; `source` is its name in messages."""
-    mistakes = reading.Mistakes(source)
-    return reading.build_study(reading.parse(text, mistakes), Study, mistakes, mistakes_between)
+    mistakes = Mistakes(source)
+    return build_study(parse(text, mistakes), Study, mistakes, mistakes_between)
 
 
 def make_study(words: Mapping[str, Any]) -> Study:
     """A study from Python, in the words of the file: `make_study({"name": "mine", "split": "hamming", ...})`."""
-    mistakes = reading.Mistakes("study")
-    return reading.build_study(reading.from_python(words, mistakes), Study, mistakes, mistakes_between)
+    mistakes = Mistakes("study")
+    return build_study(from_python(words, mistakes), Study, mistakes, mistakes_between)
 
 
 def shrink(study: Study) -> Study:
@@ -170,7 +181,10 @@ def shrink(study: Study) -> Study:
             "warmup": min(training["warmup"], 2),
         }
         training |= {"batch": min(training["batch"], 16), "images": min(training["images"], 64)}
-        generator |= {word: min(generator[word], 4) for word in ("sampling_steps", "head_steps") if word in generator}
+        caps = {"sampling_steps": 4, "head_steps": 4, "head_width": 64}
+        generator |= {word: min(generator[word], cap) for word, cap in caps.items() if generator.get(word)}
+        if arm["jepa"] is not None:
+            arm["jepa"] |= {"layers": None}  # chosen by depth, which is another
         # The judge must accept 99 % of reconstructions, so a tokenizer cannot be cut short at will: with 4 x 4 pixels a
         # token 200 steps give 51 % and 800 barely pass. Finer tokens are learned soonest (measured, 16 and 28 pixels).
         if tokenizer.get("factor", 0) > 1 and study.world.image_size % 2 == 0:

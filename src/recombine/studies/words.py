@@ -17,13 +17,15 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, TypeAdapter
 
 from recombine.errors import UserError
-from recombine.studies.reading import Members, kinds_of, library, models_of, nearest
+from recombine.studies.checking import kinds_of, models_of, nearest
+from recombine.studies.reading import Members, Preset
+from recombine.studies.sources import library
 from recombine.studies.spec import Arm, Study, load_study
 
 MARK = "<!-- generated from here on by: python -m recombine.studies.words docs/study-file.md -->"
 
 TOP = "study"
-ORDER = ("world", "split", "tokenizer", "conditioning", "generator", "training", "judging")
+ORDER = ("world", "split", "tokenizer", "conditioning", "generator", "jepa", "training", "judging")
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,7 @@ def sections() -> dict[str, Section]:
     """All sections by name, in the order in which a file is read."""
     fields = Study.model_fields | Arm.model_fields
     hints = get_type_hints(Study, include_extras=True) | get_type_hints(Arm, include_extras=True)
-    members = TypeAdapter(Members).json_schema()
-    short = Word("members", _allowed(members), None, members["description"], optional=True)
+    short = _unset("members", Members)
     top_words = [one for word in _words(Study) for one in ((word, short) if word.name == "seeds" else (word,))]
     top = Section(
         TOP,
@@ -75,10 +76,16 @@ def sections() -> dict[str, Section]:
     arm = Section(
         "arm",
         "one arm, below its name in arms; what it leaves out it takes from the same words at the top level",
-        (Kind("", "", _words(Arm)),),
+        (Kind("", "", (_unset("preset", Preset), *_words(Arm))),),
     )
     described = {name: _section(name, fields[name].description or "", hints[name]) for name in ORDER}
     return {TOP: top, "arm": arm} | described
+
+
+def _unset(name: str, annotation: Any) -> Word:
+    """A word that no settings class has."""
+    schema = TypeAdapter(annotation).json_schema()
+    return Word(name, _allowed(schema), None, schema["description"], optional=True)
 
 
 def _section(name: str, about: str, annotation: Any) -> Section:
