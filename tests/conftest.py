@@ -15,7 +15,7 @@ def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def small_study() -> Study:
-    """Both families, two members, four evaluations, on the tokenizer that shrunk studies have."""
+    """MaskGIT with a JEPA and DiT, two members, four evaluations, on the tokenizer that shrunk studies have."""
     return make_study(
         {
             "name": "small",
@@ -36,7 +36,7 @@ def small_study() -> Study:
             "judging": {"samples": 8, "evaluations": 4},
             "members": 2,
             "arms": {
-                "maskgit": {"generator": {"kind": "maskgit", "sampling_steps": 4}},
+                "maskgit": {"generator": {"kind": "maskgit", "sampling_steps": 4}, "jepa": {}},
                 "dit": {"generator": {"kind": "dit", "sampling_steps": 4}},
             },
         }

@@ -66,3 +66,10 @@ def test_every_monitor_has_its_words() -> None:
     assert about("rank_me") is ABOUT["rank_me"]
     assert about("something_new").title == "something_new" and not about("something_new").sentence
     assert all(one.title and one.sentence.endswith(".") for one in ABOUT.values())
+
+
+def test_the_page_has_every_monitor_in_its_own_words():
+    page = (Path(__file__).resolve().parent.parent / "docs" / "monitors.md").read_text(encoding="utf-8")
+    assert [line for line in page.splitlines() if line.startswith("| `")] == [
+        f"| `{name}` | {about.sentence} |" for name, about in ABOUT.items()
+    ]

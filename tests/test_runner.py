@@ -19,6 +19,7 @@ from recombine.errors import UserError
 from recombine.runner import run_study
 from recombine.studies import arms
 from recombine.studies.arms import evaluation_steps
+from recombine.studies.monitors import read_monitors
 from recombine.studies.results import read_results
 from recombine.studies.spec import Study
 from recombine.training import Trainer
@@ -84,6 +85,26 @@ def test_contract_of_a_finished_study(finished: Path, small_study: Study):
     }  # fmt: skip
 
 
+def test_members_are_looked_inside_at_every_evaluation(finished: Path):
+    rows = read_monitors(finished).to_pylist()
+    keys = {(row["arm"], row["member"], row["step"], row["monitor"], row["layer"], row["level"]) for row in rows}
+    assert len(keys) == len(rows) and all(row["study"] == "small" for row in rows)
+    assert {row["arm"] for row in rows} == {"maskgit"}  # there is nothing to look at in a DiT yet
+    last = [row for row in rows if row["step"] == 120 and row["member"] == 0]
+    assert {(row["member"], row["step"]) for row in rows} == {(m, step) for m in (0, 1) for step in (30, 60, 90, 120)}
+    per_layer = {"rank_me", "spread", "least_spread", "mean_cosine"}
+    found = {name: {row["layer"] for row in last if row["monitor"] == name} for name in {r["monitor"] for r in last}}
+    assert all(found[name] == {0, 1, 2, 3} for name in per_layer)
+    assert found["jepa_loss"] == found["jepa_over_mean"] == {2, 3}  # the layers that the JEPA has at this depth
+    probes = [row for row in last if row["monitor"].startswith("linear_")]
+    assert {row["monitor"] for row in probes} == {"linear_shape", "linear_colour", "linear_size"}
+    assert {row["level"] for row in probes} == {0, 1, 2} and all(0 <= row["value"] <= 1 for row in probes)
+    first_layer = [row["value"] for row in probes if row["layer"] == 0 and row["level"] == 0]
+    assert min(first_layer) > 0.7  # tokens show the factors, though the condition was drawn by lot
+    assert all(row["value"] > 1 for row in last if row["monitor"] == "rank_me")
+    assert "Inside the models" in (finished / "report.html").read_text()
+
+
 def test_a_shared_store_knows_no_names(finished: Path, small_study: Study, shared_store: Path, tmp_path, monkeypatch):
     """The same arms under swapped names, in another study, keep their own numbers and pictures."""
 
@@ -114,6 +135,7 @@ def test_nothing_is_computed_twice(finished: Path, small_study: Study, shared_st
     monkeypatch.setattr("recombine.studies.stages.calibrate", forbidden)
     run_study(small_study, tmp_path / "again", shared_store, "cpu")
     assert read_results(tmp_path / "again").equals(read_results(finished))
+    assert read_monitors(tmp_path / "again").equals(read_monitors(finished))
 
 
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
@@ -137,6 +159,7 @@ def test_a_stopped_study_goes_on_to_equal_results(
     )
     assert b"going on at step" in again.stdout
     assert read_results(tmp_path / "study/out").equals(read_results(finished))
+    assert read_monitors(tmp_path / "study/out").equals(read_monitors(finished))
     pictures = [files.load_tensors(folder / "pictures.safetensors") for folder in (tmp_path / "study/out", finished)]
     assert all(torch.equal(pictures[0][key], pictures[1][key]) for key in pictures[1])
     assert not list(store.glob("*.work"))

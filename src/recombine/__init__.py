@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from recombine.judges.statistics import compare_arms, summarize
     from recombine.report.page import write_report
     from recombine.runner import run_study
+    from recombine.studies.monitors import read_monitors
     from recombine.studies.results import read_results
     from recombine.studies.spec import load_study, make_study
 
@@ -25,6 +26,7 @@ _PLACES = {
     "compare_arms": "recombine.judges.statistics",
     "load_study": "recombine.studies.spec",
     "make_study": "recombine.studies.spec",
+    "read_monitors": "recombine.studies.monitors",
     "read_results": "recombine.studies.results",
     "run_study": "recombine.runner",
     "summarize": "recombine.judges.statistics",
@@ -36,6 +38,7 @@ __all__ = [
     "compare_arms",
     "load_study",
     "make_study",
+    "read_monitors",
     "read_results",
     "run_study",
     "summarize",
