@@ -3,7 +3,7 @@
 import torch
 
 from recombine.conditioning import ConditioningSettings
-from recombine.generators import Generator, TokenShape, build_generator
+from recombine.generators import Generator, JepaSettings, TokenShape, build_generator
 from recombine.generators.autoregressive import AutoregressiveSettings
 from recombine.generators.discrete_diffusion import DiscreteDiffusionSettings
 from recombine.generators.dit import DiTSettings
@@ -44,9 +44,14 @@ GENERATORS = {
 }
 
 
-def generator(name: str, seeds: list[int], conditioning: ConditioningSettings | None = None) -> Generator:
+def generator(
+    name: str,
+    seeds: list[int],
+    conditioning: ConditioningSettings | None = None,
+    jepa: JepaSettings | None = None,
+) -> Generator:
     conditioning = conditioning or ConditioningSettings(dropout=0.1)
-    model = build_generator(GENERATORS[name], SHAPE, conditioning, FACTORS, Dimensions(2, 32, 2), seeds)
+    model = build_generator(GENERATORS[name], SHAPE, conditioning, FACTORS, Dimensions(2, 32, 2), seeds, jepa)
     if isinstance(model, MaskGIT):
         model.use_codebook(Draws(seeds_tensor([7]), "codebook").normal(8, 4)[0])
     return model
@@ -73,6 +78,6 @@ def data(name: str, images: int = 64) -> TrainingData:
     return TrainingData(ids, None, cond)
 
 
-def trainer(name: str, seeds: list[int], **settings: object) -> Trainer:
+def trainer(name: str, seeds: list[int], jepa: JepaSettings | None = None, **settings: object) -> Trainer:
     chosen = {"size": "xs", "batch": 16, "steps": 50, "warmup": 10, "rate": 3e-3, **settings}
-    return Trainer(generator(name, seeds), data(name), TrainingSettings(**chosen))
+    return Trainer(generator(name, seeds, jepa=jepa), data(name), TrainingSettings(**chosen))

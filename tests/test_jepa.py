@@ -195,7 +195,7 @@ def test_what_learns_from_the_loss(targets, reaches):
 
 def test_every_predictor_is_in_the_optimizer_once_and_moves():
     run = trainer()
-    held = [id(weight) for group in run.optimizer.param_groups for weight in group["params"]]
+    held = [id(weight) for weight in run.optimizer.weights]
     predictors = dict(run.generator.jepa.named_parameters())
     assert len(predictors) == 8 and all(held.count(id(weight)) == 1 for weight in predictors.values())
     before = {name: weight.detach().clone() for name, weight in predictors.items()}

@@ -367,7 +367,7 @@ def test_the_head_learns_the_gaussian_of_each_class(head, head_steps):
 
 def test_the_head_is_not_decayed_and_all_other_matrices_are():
     run = trainer()
-    group = {id(w): g["weight_decay"] for g in run.optimizer.param_groups for w in g["params"]}
+    group = {id(w): decay for w, decay in zip(run.optimizer.weights, run.optimizer.decays, strict=True)}
     decay = {name: group[id(w)] for name, w in run.generator.named_parameters()}
     assert len(decay) == len(run.weights)
     assert all(decay[name] == 0 for name in decay if name.startswith("head."))
@@ -379,8 +379,8 @@ def test_the_head_is_not_decayed_and_all_other_matrices_are():
 
 def test_undecayed_weights_stay_where_decayed_ones_shrink(monkeypatch):
     """With no gradient at all, decay is all that moves a weight."""
-    run = trainer()
     monkeypatch.setattr(MAR, "loss", lambda self, *_: sum(0.0 * p.sum() for p in self.parameters()).expand(1))
+    run = trainer()
     before = {name: w.detach().clone() for name, w in run.generator.named_parameters()}
     run.run(3)
     moved = {name for name, w in run.generator.named_parameters() if not torch.equal(w, before[name])}

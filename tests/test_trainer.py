@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from recombine.generators import JepaSettings
 from recombine.randomness import Draws, seeds_tensor
 from recombine.training import Trainer, TrainingData, TrainingSettings, ema
-from recombine.training.trainer import clip_members, rate_at
+from recombine.training.optimizer import AdamW, clip_members
+from recombine.training.trainer import rate_at
 from small import GENERATORS, SHAPE, data, generator, takes_latents, trainer
 
 GOLDEN = Path(__file__).parent / "golden_losses.json"
@@ -85,8 +87,35 @@ def test_every_parameter_is_trained(name):
 
 def test_clipping_is_per_member():
     gradients = [torch.tensor([[3.0, 4.0], [0.3, 0.4]]), torch.tensor([[0.0], [0.0]])]
-    clip_members(gradients, 1.0)
-    torch.testing.assert_close(gradients[0], torch.tensor([[0.6, 0.8], [0.3, 0.4]]), rtol=1e-5, atol=1e-6)
+    clipped = clip_members(gradients, 1.0)
+    torch.testing.assert_close(clipped[0], torch.tensor([[0.6, 0.8], [0.3, 0.4]]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("clip", [None, 0.7])
+def test_the_update_is_adamw_with_clipping_and_averaging(clip):
+    """One member, so that torch's own optimizer and clipping can be set beside it."""
+    source = Draws(seeds_tensor([0]), "adamw")
+    shapes, decayed = [(3, 4), (5,), (2, 3)], [True, False, True]
+    mine = [source.normal(*shape) for shape in shapes]
+    theirs = [torch.nn.Parameter(weight.clone()) for weight in mine]
+    average = [weight.clone() for weight in mine]
+    expected = [weight.clone() for weight in mine]
+    groups = [{"params": [w], "weight_decay": 0.1 * d} for w, d in zip(theirs, decayed, strict=True)]
+    reference = torch.optim.AdamW(groups, lr=0.01, betas=(0.8, 0.95))
+    optimizer = AdamW(mine, decayed, 0.1, (0.8, 0.95), clip, average)
+    for step in range(1, 30):
+        for own, other in zip(mine, theirs, strict=True):
+            own.grad = source.normal(*own.shape[1:])
+            other.grad = own.grad.clone()
+        if clip is not None:
+            torch.nn.utils.clip_grad_norm_(theirs, clip)
+        optimizer.step(torch.tensor(step), torch.tensor(0.01), torch.tensor(0.9))
+        reference.step()
+        for own, other, mean, want in zip(mine, theirs, average, expected, strict=True):
+            want.mul_(0.9).add_(0.1 * other.detach())
+            torch.testing.assert_close(own, other.detach(), rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(mean, want, rtol=1e-5, atol=1e-6)
+            assert own.grad is None
 
 
 def test_averaged_weights_forget_the_start_and_have_the_named_width():
@@ -173,12 +202,18 @@ def test_a_vae_latent_is_drawn_anew_at_every_visit():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-@pytest.mark.parametrize("name", NAMES)
-def test_the_cuda_graph_takes_the_steps_the_cpu_takes(name):
-    host = trainer(name, [0, 1], precision="float32")
+@pytest.mark.parametrize(("name", "compiled"), [*((name, "0") for name in NAMES), ("dit-flow", "1"), ("jepa", "1")])
+def test_the_cuda_graph_takes_the_steps_the_cpu_takes(name, compiled, monkeypatch):
+    """Compiling takes seconds, so two of the families do for it."""
+    monkeypatch.setenv("RECOMBINE_COMPILE", compiled)
+    jepa = JepaSettings(layers=(0, 1)) if name == "jepa" else None
+    name = "maskgit" if name == "jepa" else name
+    host = trainer(name, [0, 1], jepa, precision="float32")
     moved = data(name)
     device = Trainer(
-        generator(name, [0, 1]).to("cuda"), TrainingData(moved.x.cuda(), None, moved.cond.cuda()), host.settings
+        generator(name, [0, 1], jepa=jepa).to("cuda"),
+        TrainingData(moved.x.cuda(), None, moved.cond.cuda()),
+        host.settings,
     )
     for run in (host, device):
         run.run(30)

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from recombine.generators import Generator
-from recombine.nets.averaging import move
 from recombine.randomness import Draws, seeds_tensor
 from recombine.training import ema
+from recombine.training.fusing import fused
+from recombine.training.optimizer import AdamW
 from recombine.training.settings import TrainingSettings
 
 _EAGER_STEPS = 3  # real training steps taken before a CUDA graph is captured: they allocate what the graph will use
@@ -64,29 +65,24 @@ class Trainer:
         self.steps_done = 0  # the host's copy of `step`, kept by counting: nothing is read back
         self._eager_left = _EAGER_STEPS  # of this process: a resumed run must warm up again
         self._graph: torch.cuda.CUDAGraph | None = None
-        cuda = self.device.type == "cuda"
         decayed = [name.endswith("weight") and not name.startswith(generator.undecayed) for name in self.names]
-        matrices = [w for w, decays in zip(self.weights, decayed, strict=True) if decays]
-        others = [w for w, decays in zip(self.weights, decayed, strict=True) if not decays]
-        groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
-        betas = (settings.beta1, settings.beta2)
-        self.optimizer = torch.optim.AdamW(groups, lr=self.rate, betas=betas, fused=True, capturable=cuda)
-        self._make_optimizer_state()
+        self.optimizer = AdamW(
+            self.weights,
+            decayed,
+            settings.weight_decay,
+            (settings.beta1, settings.beta2),
+            settings.clip,
+            None if self.gamma is None else self.average,
+        )
+        self._loss = generator.loss
+        if self.device.type == "cuda":
+            self._loss = fused(generator.loss)
+            self.optimizer.apply = fused(self.optimizer.apply)
 
     @property
     def averages(self) -> bool:
         """Whether there are averaged weights beside the raw ones."""
         return self.gamma is not None
-
-    def _make_optimizer_state(self) -> None:
-        """AdamW's moments, made before the first step so that saving and loading need no special case."""
-        for weight in self.weights:
-            weight.grad = torch.zeros_like(weight)
-            self.optimizer.state[weight] = {
-                "step": torch.zeros((), dtype=torch.float32, device=self.device),
-                "exp_avg": torch.zeros_like(weight),
-                "exp_avg_sq": torch.zeros_like(weight),
-            }
 
     def run(self, steps: int) -> None:
         """Take `steps` steps; on a GPU nothing is waited for but the last."""
@@ -104,17 +100,13 @@ class Trainer:
         settings = self.settings
         draws = Draws(self.seeds, "training", self.step)
         x, cond = self.data.batch(draws, settings.batch)
-        losses = self.generator.loss(x, cond, draws)  # (M,)
+        losses = self._loss(x, cond, draws)  # (M,)
         # Summed, never averaged over members: each member's gradient is that of its solo run.
         losses.sum().backward()
         self.step += 1
         self.rate.copy_(rate_at(self.step, settings))
-        if settings.clip is not None:
-            clip_members([w.grad for w in self.weights if w.grad is not None], settings.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=False)
-        if self.gamma is not None:
-            move(self.average, [w.detach() for w in self.weights], ema.decay(self.step, self.gamma))
+        kept = None if self.gamma is None else ema.decay(self.step, self.gamma)
+        self.optimizer.step(self.step, self.rate, kept)
         self.generator.after_step(self.step / settings.steps)
         self.loss_sum += losses.detach()
 
@@ -147,17 +139,19 @@ class Trainer:
             with torch.no_grad():
                 torch._foreach_copy_(self.weights, own)
 
+    def _lists(self) -> dict[str, list[Tensor]]:
+        """What there is for every weight, in the order of `names`."""
+        lists = {"weight": [weight.detach() for weight in self.weights]}
+        if self.averages:
+            lists["average"] = self.average
+        return lists | {"first": self.optimizer.first, "second": self.optimizer.second}
+
     def state(self) -> dict[str, Tensor]:
         """Everything needed to go on, by name."""
         tensors = {"step": self.step, "loss_sum": self.loss_sum}
         tensors |= {f"buffer.{name}": tensor for name, tensor in self.buffers.items()}
-        for name, weight, average in zip(self.names, self.weights, self.average, strict=True):
-            moments = self.optimizer.state[weight]
-            tensors[f"weight.{name}"] = weight.detach()
-            if self.gamma is not None:
-                tensors[f"average.{name}"] = average
-            tensors[f"first.{name}"] = moments["exp_avg"]
-            tensors[f"second.{name}"] = moments["exp_avg_sq"]
+        for kind, kept in self._lists().items():
+            tensors |= {f"{kind}.{name}": tensor for name, tensor in zip(self.names, kept, strict=True)}
         return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
     @torch.no_grad()
@@ -168,14 +162,9 @@ class Trainer:
         self.steps_done = int(tensors["step"])
         for name, buffer in self.buffers.items():
             buffer.copy_(tensors[f"buffer.{name}"])
-        for name, weight, average in zip(self.names, self.weights, self.average, strict=True):
-            moments = self.optimizer.state[weight]
-            weight.copy_(tensors[f"weight.{name}"])
-            if self.gamma is not None:
-                average.copy_(tensors[f"average.{name}"])
-            moments["exp_avg"].copy_(tensors[f"first.{name}"])
-            moments["exp_avg_sq"].copy_(tensors[f"second.{name}"])
-            moments["step"].fill_(self.steps_done)
+        for kind, kept in self._lists().items():
+            for name, tensor in zip(self.names, kept, strict=True):
+                tensor.copy_(tensors[f"{kind}.{name}"])
 
 
 def rate_at(step: Tensor, settings: TrainingSettings) -> Tensor:
@@ -188,10 +177,3 @@ def rate_at(step: Tensor, settings: TrainingSettings) -> Tensor:
     elif settings.schedule == "linear":
         rate = rate * (1 - share)
     return rate
-
-
-def clip_members(gradients: list[Tensor], limit: float) -> None:
-    """Scale each member's gradient to at most `limit` in norm. One norm over all members would couple the seeds."""
-    squares = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients])  # (parameters, M)
-    scale = (limit / (squares.sum(0).sqrt() + 1e-6)).clamp(max=1)
-    torch._foreach_mul_(gradients, [scale.view(-1, *[1] * (gradient.dim() - 1)) for gradient in gradients])
