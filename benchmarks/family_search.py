@@ -219,11 +219,12 @@ class Search:
 @torch.no_grad()
 def load_average(generator: Generator, trainer: Trainer) -> None:
     """Give a generator the averaged weights of the one in training."""
-    weights = dict(generator.named_parameters())
-    if list(weights) != trainer.names:
+    weights, trained = (dict(model.named_parameters()) for model in (generator, trainer.generator))
+    if list(weights) != list(trained):
         raise UserError("The settings for sampling make another network than those for training.")
-    for weight, average in zip(weights.values(), trainer.average, strict=True):
-        weight.copy_(average)
+    with trainer.averaged():
+        for name, weight in weights.items():
+            weight.copy_(trained[name])
     generator.dtype = trainer.generator.dtype
 
 

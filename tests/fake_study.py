@@ -27,6 +27,7 @@ ENDS = {
     "dit": ((0.995, 0.97, 0.72), (0.003, 0.01, 0.12)),
     "dit-ddpm": ((0.98, 0.95, 0.66), (0.01, 0.02, 0.15)),
 }
+OTHERS = ((0.97, 0.3, 0.02), (0.01, 0.05, 0.01))  # of any other arm
 COLOURS = ((0.23, 0.47, 0.85), (0.95, 0.55, 0.15))
 
 
@@ -44,13 +45,17 @@ def draw(code: str, random: np.random.Generator, pixels: int, blur: float = 0.0)
     return (np.clip(picture, 0, 1) * 255).round().astype(np.uint8)
 
 
-def _rows(arms: Sequence[str], members: int, steps: Sequence[int], random: np.random.Generator) -> list[dict[str, Any]]:
+def _rows(arms: dict[str, list[int]], members: int, random: np.random.Generator) -> list[dict[str, Any]]:
+    """Rows of each arm at its own steps."""
     rows = []
-    for arm, member, step, code in itertools.product(arms, range(members), steps, CODES):
-        ends, spreads = ENDS[arm]
+    every = [
+        (arm, m, step, code) for arm, own in arms.items() for m in range(members) for step in own for code in CODES
+    ]
+    for arm, member, step, code in every:
+        ends, spreads = ENDS.get(arm, OTHERS)
         level = LEVELS[code]
         lean = np.random.default_rng([member, level, len(arm)]).normal(0, spreads[level])
-        speed = 1 - np.exp(-4.0 * step / steps[-1] / (1 + 0.8 * level))
+        speed = 1 - np.exp(-4.0 * step / arms[arm][-1] / (1 + 0.8 * level))
         joint = float(np.clip((ends[level] + lean) * speed + random.normal(0, 0.01), 0, 1))
         raw = float(np.clip(joint - 0.06 * random.random(), 0, 1))
         row: dict[str, Any] = {"study": "fake", "arm": arm, "member": member, "seed": 100 + member, "step": step}
@@ -73,7 +78,7 @@ def _pictures(arms: Sequence[str], count: int, pixels: int, random: np.random.Ge
         valid = np.zeros((len(CODES), count), np.uint8)
         drawn = np.zeros((len(CODES), count, 3, pixels, pixels), np.uint8)
         for k, code in enumerate(CODES):
-            share = ENDS[arm][0][LEVELS[code]]
+            share = ENDS.get(arm, OTHERS)[0][LEVELS[code]]
             for i in range(count):
                 right[k, i] = random.random() < share + 0.1
                 valid[k, i] = random.random() < share + 0.2
@@ -124,16 +129,21 @@ def write_fake_study(
     evaluations: int = 6,
     pictures: bool = True,
     monitors: bool = False,
+    longer: Sequence[str] = (),
     count: int = 8,
     pixels: int = 28,
     name: str = "objectives-demo",
     question: str = "Can MaskGIT and DiT draw combinations of shape, colour and size that they never saw?",
 ) -> Path:
-    """Write results.parquet, study.json and pictures.safetensors into `folder` as a finished study leaves them."""
+    """Write results.parquet, study.json and pictures.safetensors into `folder` as a finished study leaves them.
+
+    The arms of `longer` are trained for twice as many steps, as their settings ask.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(0)
     steps = [500 * (i + 1) for i in range(evaluations)]
-    pq.write_table(pa.Table.from_pylist(_rows(arms, members, steps, random)), folder / "results.parquet")
+    own_steps = {arm: [2 * step for step in steps] if arm in longer else steps for arm in arms}
+    pq.write_table(pa.Table.from_pylist(_rows(own_steps, members, random)), folder / "results.parquet")
     if pictures:
         save_file(_pictures(arms, count, pixels, random), folder / "pictures.safetensors")
     if monitors:
@@ -157,7 +167,6 @@ def write_fake_study(
             "split": {"kind": "levels", "train": list(TRAIN)},
             "tokenizers": tokenizers,
             "arms": {arm: {"generator": {"kind": arm.split("-")[0]}, "tokenizer": uses[arm]} for arm in arms},
-            "training": {"steps": steps[-1], "batch": 64, "learning_rate": 1e-3, "members": members},
         },
         "versions": {"python": "3.11.9", "torch": "2.13.0", "recombine": "0.1.0"},
         "hardware": {"device": "cpu", "cpu": "an invented processor", "cores": 2},
@@ -181,7 +190,12 @@ def write_fake_study(
             for key, value in tokenizers.items()
         },
         "arms": {
-            arm: {"settings": {"kind": arm}, "tokenizer": uses[arm], "parameters": 812_345, "seconds": 73.3}
+            arm: {
+                "settings": {"generator": {"kind": arm}, "training": {"steps": own_steps[arm][-1], "batch": 64}},
+                "tokenizer": uses[arm],
+                "parameters": 812_345,
+                "seconds": 73.3,
+            }
             for arm in arms
         },
     }

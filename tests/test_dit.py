@@ -31,7 +31,8 @@ def test_blocks_are_the_identity_at_the_start():
     backbone = Backbone(Dimensions(3, 32, 2), (3, 3), 4, SeedStream([0, 1]))
     x, c = draws().normal(2, 9, 32).expand(2, -1, -1, -1), torch.randn(2, 2, 1, 32)
     for block in backbone.blocks:
-        assert torch.equal(block(x, c), x)
+        received, left, pending = block(x, None, c, False, None)
+        assert torch.equal(received, x) and torch.equal(left, x) and (pending.gate == 0).all()
 
 
 def test_flow_sampler_with_the_true_velocity_draws_the_gaussian():

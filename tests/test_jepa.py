@@ -195,9 +195,9 @@ def test_what_learns_from_the_loss(targets, reaches):
 
 def test_every_predictor_is_in_the_optimizer_once_and_moves():
     run = trainer()
-    held = [id(weight) for weight in run.optimizer.weights]
+    held = [name for flat in run.flats for name in flat.places]
     predictors = dict(run.generator.jepa.named_parameters())
-    assert len(predictors) == 8 and all(held.count(id(weight)) == 1 for weight in predictors.values())
+    assert len(predictors) == 8 and all(held.count(f"jepa.{name}") == 1 for name in predictors)
     before = {name: weight.detach().clone() for name, weight in predictors.items()}
     run.run(2)
     assert not any(torch.equal(before[name], weight) for name, weight in predictors.items())
@@ -217,6 +217,40 @@ def test_the_prediction_learns_what_the_hidden_tokens_tell(targets):
     error = (generator.jepa.predict(states)[1] - target).square().mean()
     spread = (target - target.mean(1, keepdim=True)).square().mean()
     assert spread > 0.1 and error < 0.6 * spread
+
+
+@pytest.mark.parametrize("family", MASKED)
+def test_every_masked_family_trains_with_it(family):
+    """Whatever the family's masks are: discrete diffusion hides nothing of some images."""
+    run = trainer(family, seeds=(0, 1), steps=40)
+    run.run(40)
+    assert all(math.isfinite(loss) for loss in run.take_mean_loss(40))
+    assert all(torch.isfinite(tensor).all() for tensor in run.state().values())
+
+
+@pytest.mark.parametrize("family", MASKED)
+def test_the_teacher_alone_makes_the_targets(family):
+    """No weight of the student has a part in them."""
+    built = model(family, targets="random")
+    x, cond = batch(family)
+    before = built.jepa.targets(built, x, cond, None, (0, 2))
+    with torch.no_grad():
+        for weight in built.parameters():
+            weight += 1
+    for old, new in zip(before, built.jepa.targets(built, x, cond, None, (0, 2)), strict=True):
+        assert torch.equal(old, new)
+
+
+def test_the_control_of_equal_cost_leaves_the_trunk_as_it_would_be_without():
+    """To the bit, clipping included: the predictors' gradients are clipped by themselves."""
+    training = TrainingSettings(size="xs", batch=16, steps=30, warmup=2, rate=3e-3, clip=0.1)
+    conditioning = ConditioningSettings(dropout=0.2)
+    plain = build_generator(MASKED["maskgit"], SHAPE, conditioning, FACTORS, Dimensions(3, 32, 2), [0, 1])
+    costly = model(seeds=(0, 1), shaken=False, reaches="predictor", weight=3.0)
+    for generator in (plain, costly):
+        Trainer(generator, data("maskgit"), training).run(20)
+    for name, weight in plain.named_parameters():
+        assert torch.equal(weight, costly.get_parameter(name)), name
 
 
 # Masks of its own
@@ -307,7 +341,7 @@ def test_the_published_layers_are_taken_by_depth():
 @pytest.mark.parametrize(
     ("jepa", "generator", "said"),
     [
-        (JepaSettings(layers=(2, 12)), MaskGITSettings(), "12, but this size has 6 blocks: 0 to 5"),
+        (JepaSettings(layers=(2, 12)), MaskGITSettings(), "12, but this size has 6 blocks, 0 to 5"),
         (JepaSettings(layers=(-1,)), MaskGITSettings(), "-1, but"),
         (JepaSettings(layers=(1, 1)), MaskGITSettings(), "twice"),
         (JepaSettings(layers=()), MaskGITSettings(), "empty"),

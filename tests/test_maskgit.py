@@ -79,7 +79,7 @@ def test_every_position_is_hidden_equally_often():
 def decode(logits, ids, mask_id, source, steps, choice_temperature):
     """The decoder of MaskGIT over any function from tokens to logits."""
 
-    def draw(now, unknown, _revealed):
+    def draw(now, unknown):
         log_probability = torch.log_softmax(logits(now.masked_fill(unknown, mask_id)), dim=-1)
         drawn = draw_categories(log_probability, source)
         return drawn, log_probability.gather(-1, drawn[..., None])[..., 0]

@@ -315,9 +315,9 @@ def test_with_learned_variance_all_is_as_it_should_be(settings):
     start = model.loss(x, cond, draws(members=2))
     torch.testing.assert_close(start, torch.ones(2), rtol=0.15, atol=0)  # nothing is predicted: E noise^2
     run = Trainer(model, tokens, TrainingSettings(size="xs", batch=64, steps=40, warmup=5, rate=3e-3))
-    before = [w.detach().clone() for w in run.weights]
+    before = [w.detach().clone() for w in run.generator.parameters()]
     run.run(30)
-    assert not any(torch.equal(w, b) for w, b in zip(run.weights, before, strict=True))
+    assert not any(torch.equal(w, b) for w, b in zip(run.generator.parameters(), before, strict=True))
     model.loss(x, cond, draws(members=2))[0].backward()
     for name, weight in model.named_parameters():
         assert weight.grad is None or weight.grad[1].abs().max() == 0, name
@@ -416,7 +416,7 @@ def counts(tokens: int, steps: int, law) -> list[int]:
     """How many tokens each iteration of the decoder reveals."""
     seen = []
 
-    def draw(x, unknown, _revealed):
+    def draw(x, unknown):
         seen.append(int(unknown.sum()))
         return x, torch.arange(tokens).expand(1, 1, -1).float()
 

@@ -19,10 +19,11 @@ from fake_study import CODES, LEVELS, fake_monitors, write_fake_study
 from recombine.errors import UserError
 from recombine.judges.statistics import Interval, interval, summarize
 from recombine.report import summary_figure, words, write_report
-from recombine.report.figures import coarsen, encode_sets, png, shrink
+from recombine.report.figures import HIGH, WIDE, accuracy_of, coarsen, encode_sets, png, shrink
 from recombine.report.inside import readings
 from recombine.report.page import embed
 from recombine.report.reading import read_study
+from recombine.report.terminal import print_summary, table_lines
 from recombine.studies.monitors import ABOUT, write_monitors
 
 
@@ -192,6 +193,183 @@ def test_weak_training_and_low_ceiling_are_said(tmp_path: Path) -> None:
     assert "Tokenizer vq itself reproduces only 0.2 % of real level-2 images" in text
 
 
+# --- many arms ----------------------------------------------------------------------------------------------------
+
+MANY = ("maskgit", "dit", *(f"arm-with-a-long-name-{i}" for i in range(10)))
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve arms, of which two are trained for longer; only dit is clearly better than the others, at level-2."""
+    folder = write_fake_study(
+        tmp_path_factory.mktemp("many"), arms=MANY, evaluations=2, count=2, monitors=True, longer=MANY[-2:]
+    )
+    noise = np.random.default_rng(3).uniform(0, 0.04, (len(MANY), 3, 3))
+    ends = {(arm, k): [(0.95, 0.3, 0.01)[k] + x for x in noise[a, k]] for a, arm in enumerate(MANY) for k in range(3)}
+    ends["dit", 2] = [0.92, 0.93, 0.91]
+    ends["maskgit", 0], ends["dit", 0] = [0.6] * 3, [1.0] * 3
+    return rewrite(folder, ends)
+
+
+def pairs_of(fragment: str) -> list[tuple[str, ...]]:
+    """(level, first arm, second arm, verdict) of every pair in a piece of the page."""
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", fragment))
+    return re.findall(r"level-(\d) (\S+) − (\S+): .*? points \(.*?\) ((?:\S+ is better)|(?:cannot tell))", text)
+
+
+def test_pairs_that_tell_are_shown_and_the_others_folded(many: Path) -> None:
+    table = re.search(r'<section id="table">.*?</section>', page_of(many), re.S)
+    assert table
+    open_part, fold = table.group(0).split("<details>")
+    shown, folded = pairs_of(open_part), pairs_of(fold)
+    pairs, _ = words.comparisons(read_study(many))
+    assert len(shown) + len(folded) == len(pairs) == 132
+    assert len({(k, frozenset((a, b))) for k, a, b, _ in shown + folded}) == 132  # each once
+    told = [one for one in pairs if words.better(one)]
+    assert len(told) == 11 and all("dit" in (one.arm_a, one.arm_b) and one.level == 2 for one in told)
+    assert [verdict for *_, verdict in shown] == ["dit is better"] * 11 + ["cannot tell"] * 5
+    assert {verdict for *_, verdict in folded} == {"cannot tell"}
+    smallest = sorted((one for one in pairs if not words.better(one)), key=lambda one: one.difference.p or 0.0)[:5]
+    assert [{a, b} for _, a, b, _ in shown[11:]] == [{one.arm_a, one.arm_b} for one in smallest]
+    text = text_of(table.group(0))
+    assert "116 more pairs the seeds cannot tell apart" in text
+    assert "The seeds tell 11 of the 132 pairs apart; then follow the 5 with the smallest p before correction." in text
+
+
+def test_few_pairs_are_all_shown(page: str) -> None:
+    table = re.search(r'<section id="table">.*?</section>', page, re.S)
+    assert table and "<details>" not in table.group(0) and len(pairs_of(table.group(0))) == 6
+
+
+def test_many_pairs_of_which_none_tells(many: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(many, tmp_path / "s")
+    rewrite(folder, {(arm, k): [0.95, 0.95, 0.95] for arm in MANY for k in range(3)})
+    text = text_of(page_of(folder))
+    assert "The seeds tell none of the 132 pairs apart; shown are the 5" in text and "127 more pairs" in text
+    answer = words.answer(read_study(folder))
+    assert "All arms draw the trained combinations: 95\u00a0% right." in answer
+    assert answer.endswith("The seeds cannot tell any two arms apart at level-1 or level-2.")
+    assert "95\u00a0% at level-1 and 95\u00a0% at level-2." in answer and "most by" not in answer
+
+
+def test_answer_on_many_arms_gives_ranges_and_the_best(many: Path) -> None:
+    study = read_study(many)
+    answer = words.answer(study)
+    assert answer.startswith("11 of 12 arms draw the trained combinations: ")
+    assert "to 100\u00a0% right; maskgit only 60\u00a0%. Of the combinations never trained on" in answer
+    shown = words.cells(study, "joint")
+    for level, best in ((1, ""), (2, " (most by dit)")):
+        means = [shown[arm, level].mean for arm in MANY]
+        low, high = (f"{100 * end:.0f}" for end in (min(means), max(means)))
+        assert f"{low} to {high}\u00a0% at level-{level}{best}" in answer
+    assert "At level-2 the seeds tell 11 of 66 pairs of arms apart; the widest: dit beats " in answer
+    assert answer.count("beats") == 3 and len(answer) < 600
+
+
+def test_terminal_says_the_same(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(many)
+    printed = re.sub(r"\s+", " ", capsys.readouterr().out)
+    study = read_study(many)
+    for text in (words.answer(study), words.lengths(study)):
+        assert text and re.sub(r"\s+", " ", text) in printed
+    assert table_lines(study, [0])[0] == ["maskgit", "60 % (agree)"] and "agree: all seeds gave the same" in printed
+
+
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ({"dit": 0.99}, "dit draws the trained combinations: 99\u00a0% right."),
+        ({"dit": 0.5}, "dit draws only 50\u00a0% of the trained combinations right."),
+        ({"dit": 0.99, "maskgit": 0.92}, "Both arms draw the trained combinations: 92 to 99\u00a0% right."),
+        ({"dit": 0.99, "maskgit": 0.5}, "dit draws the trained combinations: 99\u00a0% right; maskgit only 50\u00a0%."),
+        ({"dit": 0.3, "maskgit": 0.5}, "No arm draws the trained combinations well: 30 to 50\u00a0% right."),
+        (
+            {"a": 0.99, **{name: 0.1 * i for i, name in enumerate("fedcb", 3)}},
+            "a draws the trained combinations: 99\u00a0% right; "
+            "f only 30\u00a0%, e only 40\u00a0% and 3 others less than 90\u00a0%.",
+        ),
+    ],
+)
+def test_answer_begins_with_the_trained_combinations(tmp_path: Path, ends: dict[str, float], text: str) -> None:
+    folder = write_fake_study(tmp_path, arms=tuple(sorted(ends)), evaluations=1, pictures=False)
+    rewrite(folder, {(arm, k): [end] * 3 for arm, end in ends.items() for k in range(3)})
+    assert words.answer(read_study(folder)).startswith(f"{text} Of the combinations never trained on")
+
+
+def test_warnings_name_the_worst_two_of_many(many: Path, tmp_path: Path) -> None:
+    assert "maskgit gets only 60\u00a0% of the trained" in words.warnings(read_study(many))[0]  # one is named alone
+    folder = shutil.copytree(many, tmp_path / "s")
+    trained = {(arm, 0): [0.05 * (a + 1)] * 3 for a, arm in enumerate(reversed(MANY))}
+    rewrite(folder, trained | {(arm, k): [0.1] * 3 for arm in MANY for k in (1, 2)})
+    table = pq.read_table(folder / "results.parquet")
+    at = table.column_names.index("joint_probe_only")
+    credit = [min(1.0, row["joint"] + 0.2 + 0.05 * MANY.index(row["arm"])) for row in table.to_pylist()]
+    pq.write_table(table.set_column(at, "joint_probe_only", [credit]), folder / "results.parquet")
+    notes = words.warnings(read_study(folder))
+    a, b = MANY[-1], MANY[-2]
+    assert notes[0].startswith(
+        f"{a} gets only 5\u00a0%, {b} gets only 10\u00a0% and 10 other arms less than 90\u00a0% of the trained"
+    )
+    assert (
+        f"At level-2 the probe alone would credit {a} with 85\u00a0% instead of 10\u00a0%, {b} with 80\u00a0% "
+        "instead of 10\u00a0% and 10 other arms with over 15 points too many: " in notes[-1]
+    )
+    assert all(sum(note.count(arm) for arm in MANY[2:-2]) == 0 for note in notes)
+
+
+def test_lengths_by_design_are_a_remark_and_no_warning(many: Path) -> None:
+    study = read_study(many)
+    assert not study.missing
+    a, b = MANY[-2:]
+    text = f"different numbers of steps: 2,000 for {a} and {b}, 1,000 for the other 10."
+    page = page_of(many)
+    assert text in text_of(page) and "What is missing" not in text_of(page)
+    assert '<p class="remark">By design' in page and "step 2,000" in text_of(page)
+
+
+def test_arms_behind_their_own_settings_are_missing(many: Path, tmp_path: Path) -> None:
+    """An arm trained for longer that stands where the others end has not finished, though all steps are the same."""
+    folder = shutil.copytree(many, tmp_path / "s")
+    table = pq.read_table(folder / "results.parquet")
+    pq.write_table(table.filter([row["step"] <= 1000 for row in table.to_pylist()]), folder / "results.parquet")
+    a, b = MANY[-2:]
+    assert read_study(folder).missing == [
+        f"Not trained to the end yet: {a} at step 1,000 of 2,000 and {b} at step 1,000 of 2,000."
+    ]
+    pq.write_table(table.filter([row["step"] <= 500 for row in table.to_pylist()]), folder / "results.parquet")
+    (note,) = (note for note in read_study(folder).missing if note.startswith("Not trained"))
+    assert note == f"Not trained to the end yet: {MANY[0]} at step 500 of 1,000, dit at step 500 of 1,000 and 8 others."
+    facts = json.loads((folder / "study.json").read_text())
+    for arm in facts["arms"].values():
+        del arm["settings"]["training"]
+    (folder / "study.json").write_text(json.dumps(facts))
+    pq.write_table(table, folder / "results.parquet")
+    assert "The arms stand at different steps" in read_study(folder).missing[0]  # the settings do not say
+
+
+def test_what_all_arms_share_is_said_once(many: Path, study: Path, page: str) -> None:
+    table = text_of(page_of(many).partition('<section id="table">')[2].partition("</section>")[0])
+    assert "over 3 seeds" in table and "· 3 seeds" not in table
+    assert table.count("812,345 parameters") == 12
+    assert text_of(page).count("step 3,000 · 3 seeds") == 3  # few arms: each row says it
+
+
+@pytest.mark.parametrize("arms", [3, 12])
+def test_names_in_the_summary_figure_do_not_overlap(arms: int, many: Path, study: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDE, HIGH))
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.2, 0.17, 0.3, 0.64))
+    draw = accuracy_of(arms)
+    draw(axes, read_study(many if arms == 12 else study))
+    canvas.draw()
+    labels = axes.get_yticklabels() if arms == 12 else axes.get_xticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    assert len(boxes) == arms and not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
 @pytest.mark.parametrize(
     ("share", "text"), [(1.0, "100"), (0.9996, "> 99.9"), (0.996, "99.6"), (0.5, "50"), (0.004, "0.4"), (0, "0")]
 )
@@ -230,6 +408,7 @@ def test_partly_finished_study(tmp_path: Path) -> None:
     (folder / "study.json").write_text(json.dumps(facts))
     text = text_of(page_of(folder))
     assert "The study has not finished" in text and "No results yet for dit" in text
+    assert "maskgit at step 1,000 of 1,500" in text
     assert "Some evaluations lack a seed" in text and "step 1,000 · 3 seeds" in text  # step 1500 lacks member 2
 
 
@@ -480,15 +659,25 @@ def test_curves_draw_and_controls_work_in_a_browser(study: Path, page: str) -> N
 
 
 @needs_browser
-def test_nothing_overflows_on_a_phone(study: Path, page: str, tmp_path: Path) -> None:
-    """Chromium's window is at least 500 pixels wide, so the page is put into a frame of 400."""
+def test_many_arms_in_a_browser(many: Path) -> None:
+    seen = browse(write_report(many).as_uri() + "#selftest")
+    assert seen.get("error") is None
+    assert seen["drawn"] == "12" and seen["selftest"] == "passed"
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [400, 520])
+@pytest.mark.parametrize("arms", [3, 12])
+def test_nothing_overflows_on_a_phone(arms: int, width: int, study: Path, many: Path, tmp_path: Path) -> None:
+    """Chromium's window is at least 500 pixels wide, so the page is put into a narrower frame."""
+    page = write_report(study if arms == 3 else many)
     frame = tmp_path / "frame.html"
     frame.write_text(
         "<!doctype html><script>addEventListener('message', function (e) {"
         "Object.assign(document.documentElement.dataset, {selftest: e.data.selftest, width: e.data.width})})</script>"
-        f"<iframe width=400 height=900 style='border:0' src='{(study / 'report.html').as_uri()}#selftest'></iframe>"
+        f"<iframe width={width} height=900 style='border:0' src='{page.as_uri()}#selftest'></iframe>"
     )
-    assert browse(frame.as_uri()) == {"selftest": "passed", "width": "400"}
+    assert browse(frame.as_uri()) == {"selftest": "passed", "width": str(width)}
 
 
 @needs_browser

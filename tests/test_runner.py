@@ -18,11 +18,14 @@ from recombine import files
 from recombine.errors import UserError
 from recombine.runner import run_study
 from recombine.studies import arms
-from recombine.studies.arms import evaluation_steps
+from recombine.studies.arms import evaluation_steps, make_trainer
+from recombine.studies.inside import Inside
 from recombine.studies.monitors import read_monitors
 from recombine.studies.results import read_results
 from recombine.studies.spec import Study
-from recombine.training import Trainer
+from recombine.studies.stages import fit_tokenizers, open_setting
+from recombine.studies.store import Store
+from recombine.training import Trainer, TrainingSettings
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +106,31 @@ def test_members_are_looked_inside_at_every_evaluation(finished: Path):
     assert min(first_layer) > 0.7  # tokens show the factors, though the condition was drawn by lot
     assert all(row["value"] > 1 for row in last if row["monitor"] == "rank_me")
     assert "Inside the models" in (finished / "report.html").read_text()
+
+
+def test_the_latents_a_generator_trains_on_have_unit_scale(small_study: Study, shared_store: Path, finished: Path):
+    """On the trained compositions, within 2 %: held-out ones, which the tokenizer saw, do not count."""
+    setting = open_setting(small_study, Store(shared_store), torch.device("cpu"))
+    entry = next(iter(fit_tokenizers(setting).values()))
+    arm = small_study.arms["dit"]
+    run = make_trainer(setting, arm.model_copy(update={"training": TrainingSettings(size="xs", images=1000)}), entry)
+    assert run.data.x.std().item() == pytest.approx(1, abs=0.02)
+    assert run.data.x.mean().item() == pytest.approx(0, abs=0.02)
+
+
+def test_a_model_to_which_all_images_look_alike_shows_it(small_study: Study, shared_store: Path, finished: Path):
+    """Positions differ in every model; rank and spread must not take that for a difference between images."""
+    setting = open_setting(small_study, Store(shared_store), torch.device("cpu"))
+    entry = next(iter(fit_tokenizers(setting).values()))
+    arm = small_study.arms["maskgit"]
+    run = make_trainer(setting, arm, entry)
+    with torch.no_grad():
+        run.generator.inputs.weight.zero_()
+    for average, flat in zip(run.average, run.flats, strict=True):  # the averaged weights are those looked at
+        average.copy_(flat.weights)
+    rows = Inside(setting, arm, entry, "ids").look(run)
+    values = {(row["monitor"], row["layer"]): row["value"] for row in rows if row["member"] == 0}
+    assert values["spread", 0] < 1e-6 and values["rank_me", 0] < 1.5
 
 
 def test_a_shared_store_knows_no_names(finished: Path, small_study: Study, shared_store: Path, tmp_path, monkeypatch):

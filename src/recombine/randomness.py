@@ -56,51 +56,32 @@ class Draws:
         self._key = _splitmix(key + offset)  # (M,)
         self._calls = 0
 
-    def _draw(self, kind: str, count: int, high: int = 0) -> Tensor:
-        """Fresh numbers, (M, count)."""
+    def _bits(self, shape: tuple[int, ...]) -> Tensor:
+        """Fresh 64-bit patterns, (M, *shape)."""
         self._calls += 1
-        return draw(self._key, self._calls, count, kind, high)
+        key = _splitmix(self._key + _signed(self._calls * _MIX_2))
+        count = math.prod(shape)
+        position = torch.arange(count, device=key.device, dtype=torch.int64)
+        bits = _splitmix(key[:, None] + (position + 1)[None] * _GOLDEN)
+        return bits.view(len(key), *shape)
 
     def uniform(self, *shape: int) -> Tensor:
         """U[0, 1) with 24 bits, (M, *shape)."""
-        return self._draw("uniform", math.prod(shape)).view(-1, *shape)
+        return _shift_right(self._bits(shape), 40).to(torch.float32) * 2.0**-24
 
     def normal(self, *shape: int) -> Tensor:
         """N(0, 1) by Box and Muller, both of a pair used, (M, *shape)."""
-        return self._draw("normal", math.prod(shape)).view(-1, *shape)
-
-    def integers(self, high: int, *shape: int) -> Tensor:
-        """Whole numbers 0..high-1, (M, *shape). The bias, high / 2^62, is beyond measuring."""
-        return self._draw("integer", math.prod(shape), high).view(-1, *shape)
-
-
-# One operation to the compiler, which looks inside no further: it fails on 64-bit constants on some GPUs, and a CPU and
-# a GPU must draw the same bits.
-@torch.library.custom_op("recombine::draw", mutates_args=())
-def draw(key: Tensor, call: int, count: int, kind: str, high: int) -> Tensor:
-    """The numbers of one call, (M, count), of members with these keys (M,)."""
-    if kind == "normal":
-        bits = _bits(key, call, (count + 1) // 2)
+        count = math.prod(shape)
+        bits = self._bits(((count + 1) // 2,))
         radius = (_shift_right(bits, 40).to(torch.float32) + 0.5) * 2.0**-24  # never 0: log stays finite
         angle = (bits & 0xFFFFFF).to(torch.float32) * (2.0**-24 * 2.0 * math.pi)
         radius = torch.sqrt(-2.0 * torch.log(radius))
-        return torch.cat([radius * torch.cos(angle), radius * torch.sin(angle)], dim=1)[:, :count].contiguous()
-    bits = _bits(key, call, count)
-    if kind == "uniform":
-        return _shift_right(bits, 40).to(torch.float32) * 2.0**-24
-    return _shift_right(bits, 2) % high
+        pair = torch.cat([radius * torch.cos(angle), radius * torch.sin(angle)], dim=1)
+        return pair[:, :count].reshape(len(bits), *shape)
 
-
-@draw.register_fake
-def _(key: Tensor, call: int, count: int, kind: str, high: int) -> Tensor:
-    return key.new_empty(len(key), count, dtype=torch.int64 if kind == "integer" else torch.float32)
-
-
-def _bits(key: Tensor, call: int, count: int) -> Tensor:
-    """64-bit patterns, (M, count): a hash of the member's key, the number of the call and the position."""
-    key = _splitmix(key + _signed(call * _MIX_2))
-    position = torch.arange(count, device=key.device, dtype=torch.int64)
-    return _splitmix(key[:, None] + (position + 1)[None] * _GOLDEN)
+    def integers(self, high: int, *shape: int) -> Tensor:
+        """Whole numbers 0..high-1, (M, *shape). The bias, high / 2^62, is beyond measuring."""
+        return _shift_right(self._bits(shape), 2) % high
 
 
 def seeds_tensor(seeds: list[int] | tuple[int, ...], device: torch.device | str = "cpu") -> Tensor:

@@ -94,9 +94,10 @@ def linear_probe(
 
     `train` (M, N, D) and `test` (M, K, D) are features, the labels (N, F) and (K, F) those of their images, the same
     for every member; `classes` says how many values each factor has. Ridge regression to one-hot labels with a free
-    constant, on dimensions standardised over the training images; the largest output wins. `ridge` (above 0) is added
-    to the diagonal of their correlation matrix, whose entries there are 1, so it means the same at every width and
-    number of images. All factors of all members are one solve.
+    constant, on dimensions standardised over the training images; the largest output wins. The classes of a factor
+    count alike however many images each has: features that say nothing are read no better than by guessing, at every
+    level. `ridge` (above 0) is added to the diagonal of the correlation matrix, whose entries there are about 1, so it
+    means the same at every width and number of images. All members are one solve.
     """
     x, finite = _finite(train)
     mean, deviation = x.mean(1, keepdim=True), x.std(1, correction=0, keepdim=True)  # (M, 1, D)
@@ -104,17 +105,22 @@ def linear_probe(
     # A dimension that never varied says nothing, and must not shout when it varies in the test images.
     scale = torch.where(varies, 1 / torch.where(varies, deviation, 1.0), 0.0)
     x = (x - mean) * scale
-
-    targets = torch.cat([functional.one_hot(train_labels[:, f], n) for f, n in enumerate(classes)], dim=1).double()
-    share = targets.mean(0)  # (sum of classes,)
-    unit = torch.eye(x.shape[2], dtype=x.dtype, device=x.device)
-    factor = torch.linalg.cholesky(x.mT @ x / x.shape[1] + ridge * unit)
-    weight = torch.cholesky_solve(x.mT @ (targets - share) / x.shape[1], factor)  # (M, D, sum of classes)
-
     seen = test.isfinite().all(2) & finite[:, None]  # (M, K)
     y = (torch.where(seen[..., None], test, 0.0).double() - mean) * scale
-    outputs = (y @ weight + share).split(list(classes), dim=2)
-    right = [output.argmax(2) == test_labels[:, f] for f, output in enumerate(outputs)]
+
+    unit = torch.eye(x.shape[2], dtype=x.dtype, device=x.device)
+    right = []
+    for f, n in enumerate(classes):
+        targets = functional.one_hot(train_labels[:, f], n).double()  # (N, n)
+        count = targets.sum(0)
+        share = 1 / (count > 0).sum()  # of the weight, for each class that is there at all
+        weight = (targets / count.clamp(min=1)).sum(1) * share  # (N,), sums to 1
+        centre = (weight[:, None] * x).sum(1, keepdim=True)  # (M, 1, D)
+        inner = x - centre
+        goal = targets - torch.where(count > 0, share, 0.0)
+        factor = torch.linalg.cholesky((inner * weight[:, None]).mT @ inner + ridge * unit)
+        slope = torch.cholesky_solve((inner * weight[:, None]).mT @ goal, factor)  # (M, D, n)
+        right.append(((y - centre) @ slope).argmax(2) == test_labels[:, f])
     return torch.stack(right, dim=1) & seen[:, None]
 
 

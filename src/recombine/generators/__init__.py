@@ -84,7 +84,8 @@ def check_jepa(jepa: JepaSettings, settings: AnyGeneratorSettings, depth: int) -
         masked = [words.model_fields["kind"].default for words, family in _FAMILIES.items() if hides_tokens(family)]
         kind = settings.kind + (" in its causal style" if settings.kind == "givt" else "")
         raise ValueError(
-            f"jepa predicts hidden tokens, and {kind} hides none: leave jepa out, or use one of {', '.join(masked)}"
+            f"jepa predicts hidden tokens, and {kind} hides none: write jepa: null in this arm, or use one of "
+            f"{', '.join(masked)}"
         )
     layers_of(jepa, depth)
 

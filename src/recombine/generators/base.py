@@ -46,6 +46,9 @@ class Generator(nn.Module, ABC):
     """M models of one family. Subclasses say what is predicted, how it is scored and how it is drawn."""
 
     takes: str  # "latents": x is (M, B, T, C) float; "ids": x is (M, B, T) int64
+    # How names of parameters begin that belong to additions with losses of their own. Their gradients are clipped
+    # apart, or they would change the steps of a generator that feels nothing else of them.
+    additions: tuple[str, ...] = ("jepa.", "imputer.")
     undecayed: tuple[str, ...] = ()  # how names of parameters begin whose matrices take no weight decay
 
     def __init__(

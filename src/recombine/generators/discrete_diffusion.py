@@ -96,6 +96,14 @@ class DiscreteDiffusion(MaskedCodes):
         return (entropy * masked.hidden / masked.time[..., None]).mean(dim=(1, 2))
 
     @torch.no_grad()
+    def monitors(self, x: Tensor, cond: Tensor, draws: Draws) -> dict[str, Tensor]:
+        """An estimate of the bound on the negative log-likelihood of fresh images, all factors told, in nats per
+        token."""
+        masked = self.mask(x.shape[1], draws)
+        outputs = self.backbone(self.embed(x, masked.hidden), self.told(cond, None, masked))
+        return {"held_out_nll": self.score(outputs, x, masked, draws)}
+
+    @torch.no_grad()
     def sample(self, cond: Tensor, draws: Draws, guidance: float = 0.0) -> Tensor:
         untold = self.untold(cond, guidance, self.settings.guided)
 

@@ -145,7 +145,7 @@ class GIVT(MaskedLatents):
         refused, drawn = [], []
         withheld = self.untold(cond, guidance, self.settings.guided)
 
-        def draw(x: Tensor, unknown: Tensor, _revealed: float) -> tuple[Tensor, Tensor]:
+        def draw(x: Tensor, unknown: Tensor) -> tuple[Tensor, Tensor]:
             told = self.predict(x, unknown, cond)
             untold = [self.predict(x, unknown, cond, mask) for mask in withheld]
             tokens, no = told.draw(draws, self.settings.temperature, untold, guidance)

@@ -82,7 +82,10 @@ def layers_of(settings: JepaSettings, depth: int) -> tuple[int, ...]:
         raise ValueError("jepa.layers is empty; name at least one block, or leave jepa out")
     outside = [layer for layer in settings.layers if not 0 <= layer < depth]
     if outside:
-        raise ValueError(f"jepa.layers has {outside[0]}, but this size has {depth} blocks: 0 to {depth - 1}")
+        raise ValueError(
+            f"jepa.layers has {outside[0]}, but this size has {depth} blocks, 0 to {depth - 1}; layers: null takes "
+            "them by depth"
+        )
     if len(set(settings.layers)) < len(settings.layers):
         raise ValueError("jepa.layers names a block twice")
     return tuple(sorted(settings.layers))
@@ -102,7 +105,7 @@ class Jepa(nn.Module):
             for _ in self.layers
         )
         # What a pass over clean tokens uses: the embeddings and the blocks up to the last one chosen.
-        trunk = ("inputs.", "condition.", *(f"backbone.blocks.{i}." for i in range(self.layers[-1] + 1)))
+        trunk = ("inputs.", "condition.", "time.", *(f"backbone.blocks.{i}." for i in range(self.layers[-1] + 1)))
         self.trunk = [name for name, _ in generator.named_parameters() if name.startswith(trunk)]
         if settings.targets in ("ema", "random"):
             weights = dict(generator.named_parameters())
@@ -172,7 +175,8 @@ class Jepa(nn.Module):
             distance = (prediction - target).square().mean(-1)  # (M, B, T)
         else:
             distance = nn.functional.smooth_l1_loss(prediction, target, reduction="none").mean(-1)
-        return ((distance * hidden).sum(-1) / hidden.sum(-1)).mean(-1)
+        # Discrete diffusion may hide nothing of an image; such an image has nothing to say.
+        return ((distance * hidden).sum(-1) / hidden.sum(-1).clamp(min=1)).mean(-1)
 
     @torch.no_grad()
     def follow(self, generator: "MaskedGenerator", share: Tensor) -> None:

@@ -122,7 +122,7 @@ class MaskGIT(MaskedCodes):
             turn, choice_temperature = self._turn(unknown, draws), 0.0
         untold = self.untold(cond, guidance, self.settings.guided)
 
-        def draw(ids: Tensor, unknown: Tensor, _revealed: float) -> tuple[Tensor, Tensor]:
+        def draw(ids: Tensor, unknown: Tensor) -> tuple[Tensor, Tensor]:
             hidden = ids.masked_fill(unknown, self.mask_id)
             logits = guided(lambda dropped: self.logits(hidden, cond, dropped), guidance, untold)
             log_probability = torch.log_softmax(logits, dim=-1)

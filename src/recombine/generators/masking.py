@@ -12,8 +12,8 @@ from torch import Tensor
 
 from recombine.randomness import Draws
 
-# (tokens (M, B, T, ...), unknown (M, B, T) bool, share revealed so far) -> (drawn tokens, confidence (M, B, T))
-Draw = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
+# (tokens (M, B, T, ...), unknown (M, B, T) bool) -> (drawn tokens, confidence (M, B, T))
+Draw = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 # How the share that is hidden falls from 1 to 0. In training, at a uniform place of the way; in decoding, after the
 # share r of the steps. Cosine: cos(pi r / 2), as Chang et al. 2022. Arccos: arccos(r) / (pi / 2), as later code has it.
@@ -84,10 +84,9 @@ def reveal(
     N0 is the number unknown at the start. The last iteration's draw is the answer (Chang et al. 2022).
     """
     at_start = unknown.sum(-1, keepdim=True)  # N0, (M, B, 1)
-    revealed = 0.0
     for k in range(steps):
         ratio = (k + 1) / steps
-        drawn, confidence = draw(x, unknown, revealed)
+        drawn, confidence = draw(x, unknown)
         x = torch.where(unknown.view(*unknown.shape, *[1] * (x.dim() - 3)), drawn, x)
         if k == steps - 1:
             break
@@ -100,7 +99,6 @@ def reveal(
         count = torch.minimum(count.clamp(min=1), unknown.sum(-1, keepdim=True) - 1).clamp(min=0)
         threshold = confidence.sort(-1).values.gather(-1, count)
         unknown = confidence < threshold
-        revealed = 1 - share
     return x
 
 

@@ -70,7 +70,7 @@ class Regression(MaskedLatents):
         order = draws.uniform(*unknown.shape[1:])
         untold = self.untold(cond, guidance, self.settings.guided)
 
-        def draw(x: Tensor, unknown: Tensor, _revealed: float) -> tuple[Tensor, Tensor]:
+        def draw(x: Tensor, unknown: Tensor) -> tuple[Tensor, Tensor]:
             told = guided(lambda dropped: self.predict(x, unknown, cond, dropped), guidance, untold)
             return told, order
 

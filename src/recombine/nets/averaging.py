@@ -1,4 +1,4 @@
-"""Moving averages of weights, for all tensors at once."""
+"""Moving averages of weights."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,6 @@ from torch import Tensor
 
 @torch.no_grad()
 def move(average: list[Tensor], weights: list[Tensor], kept: Tensor) -> None:
-    """average = kept * average + (1 - kept) * weights, in three fused calls."""
-    difference = torch._foreach_sub(weights, average)
-    torch._foreach_mul_(difference, 1 - kept)
-    torch._foreach_add_(average, difference)
+    """average = kept * average + (1 - kept) * weights."""
+    for mean, weight in zip(average, weights, strict=True):
+        mean.lerp_(weight, 1 - kept)

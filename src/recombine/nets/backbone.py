@@ -15,6 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from recombine.nets import fused
 from recombine.nets.layers import Linear, SeedStream, layer_norm, modulate
 
 Size = Literal["xs", "s", "b", "l"]
@@ -65,6 +66,29 @@ class TimeEmbedding(nn.Module):
         return self.layers(sinusoid(t * 1000, self.frequencies).to(dtype))
 
 
+@dataclass(frozen=True)
+class Pending:
+    """What a part of a block gives, before it is added to x: gate * (y + bias). Whoever normalises x next adds it, in
+    the same pass over x."""
+
+    y: Tensor  # (M, B, T, D)
+    bias: Tensor  # (M, 1, D)
+    gate: Tensor  # (M, B, 1, D)
+
+
+def add_and_normalise(x: Tensor, pending: Pending | None, shift: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """x with what is pending added, and its modulated LayerNorm: (M, B, T, D) both; shift and scale (M, B, 1, D)."""
+    if fused.suits(x):
+        from recombine.nets.fused.norm import norm, residual_norm
+
+        if pending is None:
+            return x, norm(x, shift, scale)
+        return residual_norm(x, pending.y, pending.bias, pending.gate, shift, scale)
+    if pending is not None:
+        x = torch.addcmul(x, pending.gate, pending.y + pending.bias.to(x.dtype)[:, None])
+    return x, modulate(layer_norm(x), shift, scale)
+
+
 class Block(nn.Module):
     """One adaLN-Zero block: x + gate * attention(modulated LN x), then the same with the MLP."""
 
@@ -78,22 +102,40 @@ class Block(nn.Module):
         self.down = Linear(4 * width, width, seeds)
         self.ada = Linear(width, 6 * width, seeds, zero=True)
 
-    def forward(self, x: Tensor, c: Tensor, causal: bool = False, cache: "KeysAndValues | None" = None) -> Tensor:
-        """x (M, B, T, D), c (M, B, 1, D) already through SiLU. With a cache, x is the next token alone, T = 1."""
+    def forward(
+        self, x: Tensor, pending: Pending | None, c: Tensor, causal: bool, cache: "KeysAndValues | None"
+    ) -> tuple[Tensor, Tensor, Pending]:
+        """x (M, B, T, D) with what is pending on it, c (M, B, 1, D) already through SiLU: x as the block receives it, x
+        as it leaves it, and what is then pending on that. With a cache, x is the next token alone, T = 1."""
         shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.ada(c).chunk(6, dim=-1)
-        x = torch.addcmul(x, gate_a, self.attend(modulate(layer_norm(x), shift_a, scale_a), causal, cache))
-        hidden = nn.functional.gelu(self.up(modulate(layer_norm(x), shift_m, scale_m)), approximate="tanh")
-        return torch.addcmul(x, gate_m, self.down(hidden))
+        received, h = add_and_normalise(x, pending, shift_a, scale_a)
+        mixed = Pending(self.out.product(self.attend(h, causal, cache)), self.out.bias, gate_a)
+        x, h = add_and_normalise(received, mixed, shift_m, scale_m)
+        return received, x, Pending(self.down.product(self.expand(h)), self.down.bias, gate_m)
+
+    def expand(self, h: Tensor) -> Tensor:
+        """The inner layer of the MLP."""
+        if fused.suits(h):
+            from recombine.nets.fused.gelu import bias_gelu
+
+            return bias_gelu(self.up.product(h), self.up.bias)
+        return nn.functional.gelu(self.up(h), approximate="tanh")
 
     def attend(self, x: Tensor, causal: bool, cache: "KeysAndValues | None") -> Tensor:
         """Self-attention; it has no weights, so members fold into its batch. Causal: a token sees itself and those
         before."""
         members, batch, tokens, width = x.shape
-        q, k, v = self.qkv(x).view(members * batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        features = width // self.heads
+        if cache is None and not causal and fused.suits(x):
+            from recombine.nets.fused.attention import attention, takes
+
+            if takes(tokens, features):
+                return attention(self.qkv.product(x), self.qkv.bias, self.heads)
+        q, k, v = self.qkv(x).view(members * batch, tokens, 3, self.heads, features).permute(2, 0, 3, 1, 4)
         if cache is not None:
             k, v = cache.extend(k, v)  # the next token sees all that came before, so there is nothing to mask
         mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal and cache is None)
-        return self.out(mixed.transpose(1, 2).reshape(members, batch, tokens, width))
+        return mixed.transpose(1, 2).reshape(members, batch, tokens, width)
 
 
 class KeysAndValues:
@@ -125,23 +167,20 @@ class Backbone(nn.Module):
 
     def forward(self, x: Tensor, c: Tensor, causal: bool = False) -> Tensor:
         """All tokens at once; causal: the output at a token depends on it and on those before it (in row order)."""
-        return self._run(x + self.positions.to(x.dtype), c, causal, None)
+        return self._outputs(*self._run(x + self.positions.to(x.dtype), c, causal))[0]
 
     def states(self, x: Tensor, c: Tensor, layers: Sequence[int]) -> list[Tensor]:
         """The states (M, B, T, D) after blocks number `layers`, in rising order; later blocks are not run."""
-        c = nn.functional.silu(c)[:, :, None]
-        x = x + self.positions.to(x.dtype)
-        kept = []
-        for i, block in enumerate(self.blocks[: layers[-1] + 1]):
-            x = block(x, c)
-            if i in layers:
-                kept.append(x)
-        return kept
+        kept: list[Tensor] = []
+        x, pending, _ = self._run(x + self.positions.to(x.dtype), c, states=kept, blocks=layers[-1] + 1)
+        kept.append(torch.addcmul(x, pending.gate, pending.y + pending.bias.to(x.dtype)[:, None]))
+        return [kept[layer] for layer in layers]
 
     def with_states(self, x: Tensor, c: Tensor, layers: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
         """Outputs (M, B, T, outputs), and the states after blocks number `layers`, from one pass."""
         kept: list[Tensor] = []
-        outputs = self._run(x + self.positions.to(x.dtype), c, False, None, kept)
+        outputs, last = self._outputs(*self._run(x + self.positions.to(x.dtype), c, states=kept))
+        kept.append(last)
         return outputs, [kept[layer] for layer in layers]
 
     def new_cache(self) -> list[KeysAndValues]:
@@ -151,22 +190,32 @@ class Backbone(nn.Module):
     def next_token(self, x: Tensor, c: Tensor, place: int, cache: list[KeysAndValues]) -> Tensor:
         """Output (M, B, 1, outputs) at token number `place`, whose embedding is x (M, B, 1, D); the earlier ones are
         cached."""
-        return self._run(x + self.positions[place].to(x.dtype), c, True, cache)
+        return self._outputs(*self._run(x + self.positions[place].to(x.dtype), c, True, cache))[0]
 
     def _run(
         self,
         x: Tensor,
         c: Tensor,
-        causal: bool,
-        cache: list[KeysAndValues] | None,
+        causal: bool = False,
+        cache: list[KeysAndValues] | None = None,
         states: list[Tensor] | None = None,
-    ) -> Tensor:
+        blocks: int | None = None,
+    ) -> tuple[Tensor, Pending, Tensor]:
+        """x after the first `blocks` (all), what is pending on it, and c through SiLU, (M, B, 1, D). `states` collects
+        x after every block but the last."""
         c = nn.functional.silu(c)[:, :, None]
-        for i, block in enumerate(self.blocks):
-            x = block(x, c, causal, cache[i] if cache is not None else None)
-            if states is not None:
-                states.append(x)
+        pending: Pending | None = None
+        for i, block in enumerate(self.blocks[:blocks]):
+            received, x, pending = block(x, pending, c, causal, cache[i] if cache is not None else None)
+            if states is not None and i > 0:
+                states.append(received)
+        assert pending is not None, "a backbone has at least one block"
+        return x, pending, c
+
+    def _outputs(self, x: Tensor, pending: Pending, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs (M, B, T, outputs), and x after the last block."""
         shift, scale = self.ada(c).chunk(2, dim=-1)
+        x, h = add_and_normalise(x, pending, shift, scale)
         # The last map is done in float32: bfloat16 outputs near 1 come in steps of 0.008, too coarse for a density's
         # mean.
-        return self.head(modulate(layer_norm(x), shift, scale).float())
+        return self.head(h.float()), x

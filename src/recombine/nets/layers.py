@@ -47,11 +47,14 @@ class Linear(nn.Module):
         )  # (M, in, out)
         self.bias = nn.Parameter(torch.zeros(len(seeds), 1, outputs))
 
-    def forward(self, x: Tensor) -> Tensor:
-        flat = x.reshape(x.shape[0], -1, x.shape[-1])  # (M, B * ..., in)
-        # Not baddbmm: it would copy the bias to every row first. A compiled step adds it in the kernel that follows.
-        y = torch.bmm(flat, self.weight.to(x.dtype)) + self.bias.to(x.dtype)
+    def product(self, x: Tensor) -> Tensor:
+        """The map without its bias."""
+        y = torch.bmm(x.reshape(x.shape[0], -1, x.shape[-1]), self.weight.to(x.dtype))  # (M, B * ..., out)
         return y.view(*x.shape[:-1], y.shape[-1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Not baddbmm: it would copy the bias to every row first. A compiled step adds it in the kernel that follows.
+        return self.product(x) + self.bias.to(x.dtype).view(len(x), *[1] * (x.dim() - 2), -1)
 
 
 class Table(nn.Module):
@@ -64,7 +67,7 @@ class Table(nn.Module):
     def forward(self, indices: Tensor) -> Tensor:
         members, rows, width = self.weight.shape
         offset = torch.arange(members, device=indices.device).view(-1, *[1] * (indices.dim() - 1)) * rows
-        return nn.functional.embedding(indices + offset, self.weight.view(members * rows, width))
+        return nn.functional.embedding(indices + offset, self.weight.reshape(members * rows, width))
 
 
 def layer_norm(x: Tensor) -> Tensor:

@@ -7,13 +7,14 @@ import base64
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from recombine.files import write_atomic
-from recombine.report.reading import Finished, read_study
+from recombine.report.reading import FEW_ARMS, Finished, read_study
 from recombine.report.words import cells, level_name
 
 # Line colours that keep 3:1 against white, beside the lighter colours of the papers that fill areas.
@@ -100,6 +101,40 @@ def _tile(axes: Any, picture: np.ndarray, colour: str, mark: str = "") -> None:
         )
 
 
+def _bare(axes: Any, levels: int) -> None:
+    """No frame, no tick marks, and the levels named below."""
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(length=0)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False, fontsize=9, ncols=levels)
+
+
+def _accuracy_dots(axes: Any, study: Finished) -> None:
+    """The same for many arms: one line per arm down the page, so that their names have room; a dot per level."""
+    shown = cells(study, "joint")
+    levels = sorted(set(study.levels.values()))
+    for a, arm in enumerate(study.measured):
+        for i, level in enumerate(levels):
+            cell = shown.get((arm, level))
+            if cell is None:
+                continue
+            place = a + (i - (len(levels) - 1) / 2) * 0.7 / len(levels)
+            if cell.low is not None and cell.high is not None:
+                ends = [100 * cell.low, 100 * cell.high]
+                axes.plot(ends, [place, place], color=LINES[min(level, 4)], linewidth=1.6, alpha=0.6)
+            style = {"color": FILLS[min(level, 4)], "markeredgecolor": LINES[min(level, 4)], "markersize": 5}
+            label = level_name(level) if a == 0 else None
+            axes.plot(100 * cell.mean, place, "o", label=label, clip_on=False, **style)
+    axes.set_yticks(range(len(study.measured)), study.measured, fontsize=9.5)
+    axes.set_ylim(len(study.measured) - 0.4, -0.6)  # the first arm on top
+    axes.set_xlim(0, 100)
+    axes.set_xticks(range(0, 101, 25), [f"{v} %" for v in range(0, 101, 25)], fontsize=9)
+    axes.grid(axis="x", color="#e3e5ea", linewidth=0.8)
+    _bare(axes, len(levels))
+    axes.tick_params(axis="y", pad=9)  # a dot at 0 % does not touch the name
+
+
 def _accuracy_axes(axes: Any, study: Finished) -> None:
     """Accuracy per level with its interval; one group of bars per arm."""
     shown = cells(study, "joint")
@@ -123,11 +158,12 @@ def _accuracy_axes(axes: Any, study: Finished) -> None:
     axes.set_ylim(0, 112)
     axes.set_yticks(range(0, 101, 25), [f"{v} %" for v in range(0, 101, 25)], fontsize=9)
     axes.grid(axis="y", color="#e3e5ea", linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(length=0)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False, fontsize=9, ncols=len(levels))
+    _bare(axes, len(levels))
+
+
+def accuracy_of(arms: int) -> Callable[[Any, Finished], None]:
+    """What draws the accuracy of so many arms: bars while their names fit below, else dots."""
+    return _accuracy_dots if arms > FEW_ARMS else _accuracy_axes
 
 
 def verdict(right: int, counted: int) -> str:
@@ -176,11 +212,13 @@ def summary_figure(folder: Path, path: Path) -> Path:
     sources = [(name, name) for name in study.measured if study.picture_set(name) is not None]
     if study.picture_set("real") is not None:
         sources.insert(0, ("real", "real images"))
+    many = len(study.measured) > FEW_ARMS
     with matplotlib.rc_context({"font.family": "DejaVu Sans", "figure.facecolor": "white"}):
         figure = Figure(figsize=(WIDE, HIGH), dpi=150)
         FigureCanvasAgg(figure)
-        left = figure.add_axes((0.05, 0.17, 0.38 if sources else 0.92, 0.64))
-        _accuracy_axes(left, study)
+        edge = 0.125 if many else 0.05  # names of arms stand left of the axes
+        left = figure.add_axes((edge, 0.17, (0.405 if many else 0.43) - edge if sources else 0.97 - edge, 0.64))
+        accuracy_of(len(study.measured))(left, study)
         counts = sorted(set(study.members.values()))
         seeds = f"{counts[0]}–{counts[-1]} seeds" if len(counts) > 1 else f"{counts[0] if counts else 0} seeds"
         title = f"Pictures that are valid and right in every factor\nmean and 95 % interval over {seeds}"

@@ -10,13 +10,12 @@ from typing import Any
 
 from recombine.judges.statistics import Interval, interval
 from recombine.report import words
-from recombine.report.reading import Finished
+from recombine.report.reading import FEW_ARMS, Finished, some
 from recombine.studies.monitors import ABOUT, LINEAR, About, about, family
 
 WIDTH, HEIGHT = 330, 196  # of a chart, in its own units
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 10, 36
 COLOURS = 6  # the next six arms repeat them with dashes
-FEW = 4  # up to so many arms the intervals are drawn; with more, only that of the line pointed at
 MOST_LAYERS_NAMED = 13
 
 # One mark per colour, around 0, so that colour is never alone.
@@ -101,8 +100,8 @@ def inside(study: Finished) -> dict[str, Any] | None:
     lost = [arm for arm in arms if any(arm in own and own[arm].finite < own[arm].members for own in found.values())]
     return {
         "legend": [{"name": arm} | _look(i) for i, arm in enumerate(arms)],
-        "lost": words.join(lost) if lost else "",
-        "many": len(arms) > FEW,
+        "lost": some(lost) if lost else "",
+        "many": len(arms) > FEW_ARMS,  # then only the interval of the line pointed at is drawn
         "single": [block for block in blocks if len(block["charts"]) == 1],
         "rows": [block for block in blocks if len(block["charts"]) > 1],
         "tables": [block for block in blocks if block["tables"]],
@@ -142,6 +141,7 @@ def _block(study: Finished, kind: str, found: Readings, arms: list[str]) -> dict
     return {
         "title": what.title,
         "sentence": what.sentence,
+        "bound": next((chart["bound_name"] for chart in charts if chart["bound_name"]), ""),
         "charts": charts,
         "tables": [
             _table(what, name, {key[2]: own for key, own in plain.items() if key[0] == name}, arms)
@@ -267,7 +267,6 @@ def _chart(
         "x_ticks": [(x(layer), layer) for layer in named],
         "y_ticks": [(scale.y(t), words.percent(t) if what.share else words.number(t)) for t in scale.ticks],
         "bound": None if bound is None else scale.y(bound),
-        "bound_below": bound is not None and scale.y(bound) < TOP + 14,  # no room for its name above it
         "bound_name": "" if bound is None else "guessing" if guess is not None else "the mean",
         "x0": LEFT,
         "x1": WIDTH - RIGHT,

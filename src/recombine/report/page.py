@@ -17,12 +17,14 @@ from recombine.judges.statistics import Comparison, Interval
 from recombine.report import words
 from recombine.report.figures import encode_sets, verdict
 from recombine.report.inside import inside
-from recombine.report.reading import Finished, read_study
+from recombine.report.reading import FEW_ARMS, Finished, read_study
 
 PICTURES = 8  # of each source and composition on the page
 PICTURES_PER_LEVEL = 12  # compositions shown per level; a larger world is sampled evenly
 PICTURE_BYTES = 1_200_000
 CURVE_NUMBERS = 120_000  # at most this many in the script's data: beyond, fewer steps are drawn
+PAIRS = 12  # up to so many comparisons are all shown
+NEAREST = 5  # of more, so many of those that the seeds cannot tell apart; the others are folded away
 GATE = 0.99  # what the judge must reach on its own tests
 
 MEASURES = ("joint", "joint_probe_only", "joint_raw", "joint_probe_only_raw")
@@ -86,12 +88,15 @@ def context(study: Finished) -> dict[str, Any]:
         "cube": _cube(study, cards),
         "factors": study.part("world").get("factors") or [],
         "world": study.part("world").get("name", ""),
-        "table": _table(study, levels),
+        "table": _table(study, levels, _shared(study)),
+        "shared": _shared(study),
+        "lengths": words.lengths(study),
         "seeds": sorted(set(study.members.values())),
         "images": sorted({row["n"] for row in study.rows if row.get("n")}),
-        "comparisons": [_comparison(one) for one in pairs],
+        "pairs": _pairs(pairs),
         "curves": embed(_curves(study)),
         "compositions": _compositions(study),
+        "arms_as_rows": len(study.measured) > len(study.levels),  # the longer side of a table runs down
         "cards": cards,
         "sources": sources,
         "verdicts": VERDICTS,
@@ -241,22 +246,17 @@ def _cell(cell: Interval | None, probe: Interval | None, ceiling: float | None) 
     return shown
 
 
-def _table(study: Finished, levels: list[int]) -> list[dict[str, Any]]:
+def _table(study: Finished, levels: list[int], shared: dict[str, Any]) -> list[dict[str, Any]]:
     """One row per arm: joint accuracy per level with its interval, the probe's own opinion and the ceiling."""
     joint, probe = words.cells(study, "joint"), words.cells(study, "joint_probe_only")
     rows = []
     for arm in study.arms:
-        facts = study.part("arms", arm)
-        tokenizer = facts.get("tokenizer")
-        ceiling = study.part("tokenizers", str(tokenizer), "ceiling")
+        ceiling = study.part("tokenizers", str(study.part("arms", arm).get("tokenizer")), "ceiling")
         rows.append(
             {
                 "arm": arm,
-                "tokenizer": tokenizer,
-                "parameters": facts.get("parameters"),
-                "seconds": facts.get("seconds"),
-                "members": study.members.get(arm, 0),
-                "step": study.last_steps.get(arm),
+                "notes": _notes(study, arm, shared),
+                "judged": arm in study.measured,
                 "cells": [
                     _cell(
                         joint.get((arm, level)),
@@ -268,6 +268,52 @@ def _table(study: Finished, levels: list[int]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _shared(study: Finished) -> dict[str, Any]:
+    """What all of many arms have in common, said once above the table rather than in each of its rows."""
+    shared: dict[str, Any] = {"step": None, "members": None, "tokenizer": None}
+    if len(study.arms) > FEW_ARMS and len(study.measured) == len(study.arms):
+        tokenizers = {arm: study.part("arms", arm).get("tokenizer") for arm in study.arms}
+        for key, values in (("step", study.last_steps), ("members", study.members), ("tokenizer", tokenizers)):
+            if len(set(values.values())) == 1:
+                shared[key] = next(iter(values.values()))
+    return shared
+
+
+def _notes(study: Finished, arm: str, shared: dict[str, Any]) -> list[str]:
+    """The small print under an arm's name: what it does not share with all others."""
+    facts, where = study.part("arms", arm), []
+    if arm in study.last_steps and shared["step"] is None:
+        where.append(f"step {study.last_steps[arm]:,}")
+    if arm in study.members and shared["members"] is None:
+        where.append(f"{study.members[arm]} seed{'' if study.members[arm] == 1 else 's'}")
+    lines = [" · ".join(where) if arm in study.measured else "not judged yet"]
+    if facts.get("tokenizer") and shared["tokenizer"] is None:
+        lines.append(f"tokenizer {facts['tokenizer']}")
+    if facts.get("parameters"):
+        lines.append(f"{facts['parameters']:,} parameters")
+    if isinstance(facts.get("seconds"), int | float):
+        lines.append(f"trained in {duration(facts['seconds'])}")
+    return [line for line in lines if line]
+
+
+def _pairs(found: list[Comparison]) -> dict[str, Any]:
+    """The pairs of arms shown and those folded away: all if they are few, else those that tell come first."""
+    clear = [one for one in found if words.better(one)]
+    unclear = [one for one in found if not words.better(one)]
+    shown, folded = found, []
+    if len(found) > PAIRS:
+        # Corrected p-values tie at 1, so the order is that of the plain ones.
+        nearest = sorted(unclear, key=lambda one: 2.0 if one.difference.p is None else one.difference.p)
+        shown, folded = clear + nearest[:NEAREST], [one for one in unclear if one not in nearest[:NEAREST]]
+    return {
+        "total": len(found),
+        "told": len(clear),
+        "nearest": len(shown) - len(clear),
+        "shown": [_comparison(one) for one in shown],
+        "folded": [_comparison(one) for one in folded],
+    }
 
 
 def _comparison(one: Comparison) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from safetensors.numpy import load_file
 from recombine.errors import UserError
 from recombine.studies.monitors import read_monitors
 
+FEW_ARMS = 4
+"""Up to so many arms a sentence names each; with more it names two and counts the others."""
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -81,6 +84,11 @@ class Finished:
             last[row["arm"]] = max(row["step"], last.get(row["arm"], 0))
         return last
 
+    def steps_wanted(self, arm: str) -> int | None:
+        """How many steps the arm's own settings ask for; None when they do not say."""
+        steps = self.part("arms", arm, "settings", "training").get("steps")
+        return steps if isinstance(steps, int) else None
+
     @cached_property
     def members(self) -> dict[str, int]:
         """How many members each measured arm has."""
@@ -127,27 +135,47 @@ class Finished:
             notes.append("Some evaluations lack a seed or a composition; they are left out.")
         silent = [arm for arm in self.arms if arm not in self.measured]
         if self.table is not None and silent:
-            notes.append(f"No results yet for {_listed(silent)}.")
-        if len(set(self.last_steps.values())) > 1:
-            steps = [f"{arm} {self.last_steps[arm]:,}" for arm in self.measured]
-            notes.append(f"The arms stand at different steps: {_listed(steps)}.")
+            notes.append(f"No results yet for {some(silent)}.")
+        notes += self._behind()
         single = [arm for arm in self.measured if self.members[arm] == 1]
         if single:
-            notes.append(f"Only one seed of {_listed(single)}: no interval can be given, and another seed may differ.")
+            notes.append(f"Only one seed of {some(single)}: no interval can be given, and another seed may differ.")
         elif len(set(self.members.values())) > 1:
-            counts = [f"{arm} {self.members[arm]}" for arm in self.measured]
-            notes.append(f"The arms have different numbers of seeds: {_listed(counts)}.")
+            fewest_first = sorted(self.measured, key=lambda arm: self.members[arm])
+            notes.append(
+                "The arms have different numbers of seeds: "
+                f"{some([f'{arm} {self.members[arm]}' for arm in fewest_first], 'others more or as many')}."
+            )
         if not self.pictures:
             notes.append("pictures.safetensors is not there: no pictures can be shown.")
         else:
             blind = [arm for arm in self.measured if self.picture_set(arm) is None]
             if blind:
-                notes.append(f"No pictures of {_listed(blind)}.")
+                notes.append(f"No pictures of {some(blind)}.")
+        return notes
+
+    def _behind(self) -> list[str]:
+        """Which arms have not reached the end of their training. Lengths that differ by design are not missing."""
+        notes = []
+        wanted = {arm: self.steps_wanted(arm) for arm in self.measured}
+        behind = [(self.last_steps[arm] / steps, arm, steps) for arm, steps in wanted.items() if steps]
+        behind = sorted((one for one in behind if one[0] < 1), key=lambda one: one[0])  # the farthest behind first
+        if behind:
+            steps = [f"{arm} at step {self.last_steps[arm]:,} of {steps:,}" for _, arm, steps in behind]
+            notes.append(f"Not trained to the end yet: {some(steps)}.")
+        unknown = {arm: self.last_steps[arm] for arm, steps in wanted.items() if not steps}
+        if len(set(unknown.values())) > 1:
+            fewest_first = sorted(unknown, key=lambda arm: unknown[arm])
+            steps = [f"{arm} {unknown[arm]:,}" for arm in fewest_first]
+            notes.append(f"The arms stand at different steps: {some(steps, 'others further or as far')}.")
         return notes
 
 
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def some(names: list[str], others: str = "others") -> str:
+    """All names if they are few; else the first two, which should be the worst, and how many `others` there are."""
+    if len(names) > FEW_ARMS:
+        names = [*names[:2], f"{len(names) - 2} {others}"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def read_study(folder: Path) -> Finished:

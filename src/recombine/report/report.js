@@ -275,6 +275,26 @@
     check("tooltip by pointer", !view.tip.hidden && view.box.querySelectorAll("tr.near").length === 1);
     check("tooltip within the panel", view.tip.offsetLeft >= 0 && view.tip.offsetLeft + view.tip.offsetWidth <= view.box.clientWidth + 1);
     hideTip(view);
+    document.querySelectorAll("details").forEach((d) => { d.open = true; });
+    /* What scrolls may be wider than its box; the dots of a scale reach over its ends by half their width. */
+    const named = (e) => e.tagName.toLowerCase() + "." + e.className + " " + e.textContent.trim().slice(0, 24);
+    const free = Array.from(document.querySelectorAll("main section *")).filter((e) =>
+      !e.closest("svg, .bar, .gap, .tip, fieldset, .accuracy thead") && !e.parentElement.closest(".scroll, pre"));
+    const leaves = free.find((e) => {
+      const box = e.parentElement.closest("section, .card, .panel, .pairs li, .abilities li, .accuracy td").getBoundingClientRect();
+      const own = e.getBoundingClientRect();
+      return own.width && (own.left < box.left - 0.5 || own.right > box.right + 0.5);
+    });
+    check("nothing leaves its box at " + innerWidth + " px: " + (leaves && named(leaves)), !leaves);
+    const spills = free.find((e) => e.clientWidth && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "visible" && !e.querySelector(".bar, .gap"));
+    check("no text runs out of its place at " + innerWidth + " px: " + (spills && named(spills)), !spills);
+    const beside = Array.from(document.querySelectorAll(".pairs li, .strip, .times li, .tests li, .accuracy td, .card h3, .abilities"));
+    const clash = beside.find((e) => {
+      const own = Array.from(e.children).map((c) => c.getBoundingClientRect()).filter((b) => b.width);
+      return own.some((a, i) => own.slice(i + 1).some((b) =>
+        Math.min(a.right, b.right) - Math.max(a.left, b.left) > 0.5 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4));
+    });
+    check("nothing overlaps at " + innerWidth + " px: " + (clash && named(clash)), !clash);
     check("no overflow at " + innerWidth + " px", root.scrollWidth <= innerWidth);
     root.dataset.width = String(innerWidth);
     root.dataset.selftest = failures.length ? "failed: " + failures.join("; ") : "passed";

@@ -7,6 +7,8 @@ from recombine.progress import console
 from recombine.report import words
 from recombine.report.reading import Finished, read_study
 
+AGREE = "agree"  # short for what the page says, so that many arms fit a terminal of 80 columns
+
 
 def print_summary(folder: Path) -> None:
     """Print what the report says first, for people who are still at the prompt."""
@@ -15,14 +17,19 @@ def print_summary(folder: Path) -> None:
     study = read_study(Path(folder))
     levels = sorted(set(study.levels.values()))
     table = Table(title=f"{study.name}: share drawn right and valid, mean and 95 % interval over seeds")
-    table.add_column("arm")
+    table.add_column("arm", overflow="fold")
     for level in levels:
         table.add_column(words.level_name(level), justify="right")
-    for line in table_lines(study, levels):
+    lines = table_lines(study, levels)
+    for line in lines:
         table.add_row(*line)
+    if any(f"({AGREE})" in cell for line in lines for cell in line[1:]):
+        table.caption = f"{AGREE}: all seeds gave the same number"
     console().print()
     console().print(table)
-    console().print(words.answer(study).replace("\u00a0", " "))
+    if words.lengths(study):
+        console().print(words.lengths(study))
+    console().print(_plain(words.answer(study)))
     if study.limits:
         console().print(study.limits)
 
@@ -46,6 +53,8 @@ def _cell(cell: Interval | None) -> str:
         return ""
     if cell.low is None or cell.high is None:
         return f"{_plain(words.percent(cell.mean))} (one seed)"
+    if cell.low == cell.high:
+        return f"{_plain(words.percent(cell.mean))} ({AGREE})"
     return _plain(f"{words.percent(cell.mean)} ({words.span(cell.low, cell.high)})").replace(" %)", ")")  # narrow
 
 

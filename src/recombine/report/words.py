@@ -5,13 +5,19 @@ from dataclasses import dataclass, replace
 
 from recombine.errors import UserError
 from recombine.judges.statistics import Comparison, Interval, compare_arms, holm, summarize
-from recombine.report.reading import Finished
+from recombine.report.reading import FEW_ARMS, Finished, some
 
 CLEAR = 0.05
 """A difference is called one when its corrected p-value is below this."""
 
 GOOD = 0.9
 """Below this, the trained compositions or the tokenizer's ceiling make the rest hard to read, and it is said."""
+
+PROBE_GAP = 0.15
+"""So much more credit by the probe alone is worth a warning."""
+
+WORTH_NAMING = 0.05
+"""The best of many arms is named when it lies so far above the worst; of 0 to 2 % nobody draws most."""
 
 
 def level_name(level: int) -> str:
@@ -29,9 +35,17 @@ def percent(share: float) -> str:
 
 
 def span(low: float, high: float) -> str:
-    """An interval of shares, "91–99 %"; with decimals only when it is narrow."""
+    """An interval of shares, "91–99 %"; with decimals only when it is narrow, in words when it has no width."""
+    if low == high:  # no spread was seen, which is not certainty
+        return "seeds agree"
     digits = 0 if high - low >= 0.02 else 1
     return f"{100 * low:.{digits}f}–{100 * high:.{digits}f}\u00a0%"
+
+
+def reach(shares: list[float]) -> str:
+    """From the lowest to the highest of several shares, "3 to 42 %"; one number where they look the same."""
+    low, high = percent(min(shares)), percent(max(shares))
+    return high if low == high else f"{low.removesuffix(chr(0xA0) + '%')} to {high}"
 
 
 def points(difference: float) -> str:
@@ -127,9 +141,35 @@ def abilities(study: Finished) -> tuple[int | None, list[Ability]]:
     return far, [ability(arm, shown[arm, far]) for arm in study.measured if (arm, far) in shown]
 
 
+def _trained(study: Finished, shown: dict[tuple[str, int], Interval]) -> str:
+    """What the arms draw of what they were trained on: without that, nothing else can be read."""
+    means = {arm: shown[arm, 0].mean for arm in study.measured if (arm, 0) in shown}
+    good = [arm for arm in means if means[arm] >= GOOD]
+    weak = sorted((arm for arm in means if means[arm] < GOOD), key=lambda arm: means[arm])
+    if not means:
+        return ""
+    if not good and len(weak) == 1:
+        return f"{weak[0]} draws only {percent(means[weak[0]])} of the trained combinations right."
+    if not good:
+        return f"No arm draws the trained combinations well: {reach(list(means.values()))} right."
+    who = f"{len(good)} of {len(means)} arms draw"
+    if len(good) == 1:
+        who = f"{good[0]} draws"
+    elif not weak:
+        who = "Both arms draw" if len(good) == 2 else "All arms draw"
+    text = f"{who} the trained combinations: {reach([means[arm] for arm in good])} right"
+    if weak:
+        only = [f"{arm} only {percent(means[arm])}" for arm in weak]
+        text += f"; {some(only, f'others less than {percent(GOOD)}')}"
+    return f"{text}."
+
+
 def _numbers(study: Finished, shown: dict[tuple[str, int], Interval], levels: list[int]) -> str:
-    """Per arm its accuracy at each level beyond training."""
-    parts: list[str] = []
+    """Per arm its accuracy at each level beyond training; with many arms the range of each level and its best."""
+    if len(study.measured) > FEW_ARMS:
+        parts = [_range({arm: shown[arm, k].mean for arm in study.measured if (arm, k) in shown}, k) for k in levels]
+        return f"Of the combinations never trained on, the share drawn right is {join(parts)}."
+    parts = []
     for arm in study.measured:
         own = [percent(shown[arm, k].mean) + ("" if parts else f" at level-{k}") for k in levels if (arm, k) in shown]
         if own:
@@ -137,10 +177,22 @@ def _numbers(study: Finished, shown: dict[tuple[str, int], Interval], levels: li
     return f"Of the combinations never trained on, the share drawn right is {', '.join(parts)}." if parts else ""
 
 
+def _range(means: dict[str, float], level: int) -> str:
+    """3 to 42 % at level-1 (most by dit)."""
+    text = f"{reach(list(means.values()))} at level-{level}"
+    top = max(means.values())
+    best = [arm for arm in means if percent(means[arm]) == percent(top)]  # those that look as good are named too
+    return f"{text} (most by {some(best)})" if top - min(means.values()) >= WORTH_NAMING else text
+
+
 def _contrast(study: Finished, pairs: list[Comparison]) -> str:
     """Which arm is better, at the level farthest from training, then at the nearer ones where that one is open."""
     sentences = []
-    for level in sorted({one.level for one in pairs}, reverse=True):
+    levels = sorted({one.level for one in pairs}, reverse=True)
+    if len(pairs) > len(levels) and not any(better(one) for one in pairs):
+        where = join([f"level-{level}" for level in reversed(levels)], "or")
+        return f"The seeds cannot tell any two arms apart at {where}."
+    for level in levels:
         here = [one for one in pairs if one.level == level]
         clear = [one for one in here if better(one)]
         texts = []
@@ -150,6 +202,12 @@ def _contrast(study: Finished, pairs: list[Comparison]) -> str:
             gap = points(abs(one.difference.mean)).lstrip("+")
             texts.append(f"{winner} beats {loser} by {gap} points ({p_value(one.p_corrected or 0.0)})")
         open_pairs = [f"{one.arm_a} and {one.arm_b}" for one in here if not better(one)]
+        if len(clear) > len(texts):
+            sentences.append(
+                f"At level-{level} the seeds tell {len(clear)} of {len(here)} pairs of arms apart; "
+                f"the widest: {join(texts)}."
+            )
+            break
         if texts:
             sentences.append(f"At level-{level} {join(texts)}.")
         if open_pairs and len(open_pairs) == len(here) > 1:
@@ -164,21 +222,42 @@ def _contrast(study: Finished, pairs: list[Comparison]) -> str:
 
 
 def answer(study: Finished) -> str:
-    """Two or three sentences: the accuracies beyond training, and which arm is better, if that can be told."""
+    """A few sentences: accuracy on what was trained, then beyond it, and which arm is better, if that can be told."""
     shown = cells(study, "joint")
     levels = sorted({level for _, level in shown} - {0})
     if not shown:
         return "There is no answer yet: no arm has been judged."
     if not levels:
         return "There is no answer yet: only trained combinations have been judged."
-    sentences = [_numbers(study, shown, levels)]
+    sentences = [_trained(study, shown), _numbers(study, shown, levels)]
     pairs, _ = comparisons(study)
     tested = [one for one in pairs if one.p_corrected is not None]
     if tested:
         sentences.append(_contrast(study, tested))
     elif len(study.measured) > 1:
         sentences.append("With one seed in common the arms cannot be compared: cannot tell which is better.")
-    return " ".join(sentences)
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def lengths(study: Finished) -> str:
+    """Which arms are trained for longer by design, or nothing when all are trained alike. A remark, no warning."""
+    groups: dict[int, list[str]] = {}
+    for arm in study.measured:
+        steps = study.steps_wanted(arm)
+        if steps:
+            groups.setdefault(steps, []).append(arm)
+    if len(groups) < 2:
+        return ""
+    if len(groups) > FEW_ARMS:
+        few, most = min(groups), max(groups)
+        text = f"{few:,} for {some(groups[few])}, up to {most:,} for {some(groups[most])}"
+    else:
+        rarest_first = sorted(groups, key=lambda steps: (len(groups[steps]), -steps))
+        texts = {steps: some(groups[steps]) for steps in groups}
+        if len(groups[rarest_first[-1]]) > 1 and sum(map(len, groups.values())) == len(study.measured):
+            texts[rarest_first[-1]] = f"the other {len(groups[rarest_first[-1]])}"
+        text = ", ".join(f"{steps:,} for {texts[steps]}" for steps in rarest_first)
+    return f"By design the arms are trained for different numbers of steps: {text}."
 
 
 def level_mean(
@@ -196,23 +275,30 @@ def warnings(study: Finished) -> list[str]:
     notes = []
     shown = cells(study, "joint")
     weak = [arm for arm in study.measured if (arm, 0) in shown and shown[arm, 0].mean < GOOD]
+    weak.sort(key=lambda arm: shown[arm, 0].mean)
     if weak:
-        shares = join([f"{arm} gets only {percent(shown[arm, 0].mean)}" for arm in weak])
+        shares = [f"{arm} gets only {percent(shown[arm, 0].mean)}" for arm in weak]
         notes.append(
-            f"{shares} of the trained combinations right: misses elsewhere may mean too little training rather than "
-            "no recombination."
+            f"{some(shares, f'other arms less than {percent(GOOD)}')} of the trained combinations right: misses "
+            "elsewhere may mean too little training rather than no recombination."
         )
     probe = cells(study, "joint_probe_only")
     for level in sorted(set(study.levels.values())):
-        gaps = [
-            f"{arm} with {percent(probe[arm, level].mean)} instead of {percent(shown[arm, level].mean)}"
+        gaps = {
+            arm: probe[arm, level].mean - shown[arm, level].mean
             for arm in study.measured
             if (arm, level) in shown and (arm, level) in probe
-            if probe[arm, level].mean - shown[arm, level].mean > 0.15
-        ]
-        if gaps:
+        }
+        wide = sorted((arm for arm in gaps if gaps[arm] > PROBE_GAP), key=lambda arm: -gaps[arm])
+        if wide:
+            credit = [
+                f"{arm} with {percent(probe[arm, level].mean)} instead of {percent(shown[arm, level].mean)}"
+                for arm in wide
+            ]
+            others = f"other arms with over {100 * PROBE_GAP:.0f} points too many"
+            where = "On trained combinations" if level == 0 else f"At {level_name(level)}"
             notes.append(
-                f"At {level_name(level)} the probe alone would credit {join(gaps)}: the rest are not valid, or read as "
+                f"{where} the probe alone would credit {some(credit, others)}: the rest are not valid, or read as "
                 "another combination."
             )
     for name in study.part("tokenizers"):

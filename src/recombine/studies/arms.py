@@ -132,7 +132,7 @@ def _train_and_store(
     seconds = earlier + time.perf_counter() - started
     tensors = {key: tensor for key, tensor in trainer.state().items() if key.startswith(("weight.", "average."))}
     tensors |= {f"pictures.{key}": tensor for key, tensor in pictures.items()}
-    parameters = sum(weight.numel() for weight in trainer.weights) // len(setting.study.seeds)
+    parameters = sum(weight.numel() for weight in trainer.generator.parameters()) // len(setting.study.seeds)
     facts = {"rows": rows, "monitors": monitors, "seconds": seconds, "parameters": parameters}
     setting.store.save("arm", recipe, tensors, facts)
     work.remove()

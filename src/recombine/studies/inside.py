@@ -18,7 +18,7 @@ from torch import Tensor
 from recombine.anatomy import features as measure
 from recombine.conditioning import condition
 from recombine.generators import Generator, MaskedGenerator
-from recombine.randomness import Draws
+from recombine.randomness import Draws, seeds_tensor
 from recombine.studies.spec import Arm
 from recombine.studies.stages import SHARED_SEED, FittedTokenizer, Setting, training_data
 from recombine.training import Trainer, TrainingData
@@ -41,10 +41,11 @@ class Specimen:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def tokens(self, draws: Draws) -> Tensor:
-        """(N, T) or (N, T, C); of a VAE a draw from its posterior, as in training."""
+    def tokens(self) -> Tensor:
+        """(N, T) or (N, T, C); of a VAE a draw from its posterior, as in training: one for all members and steps."""
         if self.data.spread is None:
             return self.data.x
+        draws = Draws(seeds_tensor([SHARED_SEED], self.data.x.device), "monitors of a posterior")
         return self.data.x + self.data.spread * draws.normal(*self.data.x.shape)[0]
 
 
@@ -96,9 +97,9 @@ class Inside:
         generator = trainer.generator
         for level, specimen in self.test.items():
             draws = Draws(trainer.seeds, f"monitors {level}", trainer.step)
-            for name, values in generator.monitors(*self._batch(specimen, trainer, draws), draws).items():
+            for name, values in generator.monitors(*self._batch(specimen, trainer), draws).items():
                 yield name, None, level, values
-        cond = self._members(self.trained_conditions, trainer)
+        cond = self._members(self.trained_conditions.repeat(AT_ONCE // len(self.trained_conditions) + 1, 1), trainer)
         draws = Draws(trainer.seeds, "monitors of sampling", trainer.step)
         for name, values in generator.sampling_monitors(cond, draws, self.arm.generator.guidance).items():
             yield name, None, None, values
@@ -108,7 +109,7 @@ class Inside:
         yield from self._probes(generator, trainer)
         if generator.jepa is not None:
             draws = Draws(trainer.seeds, "monitors of jepa", trainer.step)
-            x, cond = self._batch(self.test[0], trainer, draws)
+            x, cond = self._batch(self.test[0], trainer)
             hidden, *pairs = generator.jepa_view(x, cond, draws)
             for layer, prediction, target in zip(generator.jepa.layers, *pairs, strict=True):
                 yield "jepa_loss", layer, None, generator.jepa.error(prediction, target, hidden)
@@ -117,16 +118,21 @@ class Inside:
     def _features(
         self, generator: MaskedGenerator, trainer: Trainer
     ) -> Iterator[tuple[str, int | None, int | None, Tensor]]:
-        """Of every token of fresh images of trained compositions, truly told and all shown: have they collapsed?"""
-        draws = Draws(trainer.seeds, "monitors of features", trainer.step)
-        x, cond = self._batch(self.test[0], trainer, draws)
-        depth = len(generator.backbone.blocks)
-        for layer, state in enumerate(generator(x[:, :AT_ONCE], cond[:, :AT_ONCE], None, range(depth))):
-            tokens = state.float().flatten(1, 2)  # (M, N T, D)
+        """Of fresh images of trained compositions, truly told and all shown: do they differ from image to image?
+
+        Rank and spread are taken over all tokens less the mean of their position: positions differ in every model, and
+        would hide that images do not.
+        """
+        x, cond = self._batch(self.test[0], trainer)
+        layers = range(len(generator.backbone.blocks))
+        parts = list(zip(x.split(AT_ONCE, 1), cond.split(AT_ONCE, 1), strict=True))
+        for layer in layers:  # one at a time: all layers of all tokens would fill a small GPU
+            state = torch.cat([generator(*part, None, (layer,))[0].float() for part in parts], dim=1)  # (M, N, T, D)
+            tokens = (state - state.mean(1, keepdim=True)).flatten(1, 2)
             yield "rank_me", layer, None, measure.rank_me(tokens)
             yield "spread", layer, None, measure.spread(tokens)
             yield "least_spread", layer, None, measure.least_spread(tokens)
-            yield "mean_cosine", layer, None, measure.mean_cosine(tokens)
+            yield "mean_cosine", layer, None, measure.mean_cosine(state.mean(2))
 
     def _probes(
         self, generator: MaskedGenerator, trainer: Trainer
@@ -145,7 +151,7 @@ class Inside:
     def _pooled(self, generator: MaskedGenerator, trainer: Trainer, specimen: Specimen, name: str) -> list[Tensor]:
         """Mean over tokens of every layer's states, (M, N, D) each, under conditions drawn by lot."""
         draws = Draws(trainer.seeds, f"monitors of probes, {name}", 0)  # the same at every step: curves compare
-        x, _ = self._batch(specimen, trainer, draws)
+        x, _ = self._batch(specimen, trainer)
         cond = self.trained_conditions[draws.integers(len(self.trained_conditions), len(specimen))]  # (M, N, W)
         layers = range(len(generator.backbone.blocks))
         parts = [
@@ -154,9 +160,9 @@ class Inside:
         ]
         return [torch.cat([part[layer] for part in parts], dim=1) for layer in layers]
 
-    def _batch(self, specimen: Specimen, trainer: Trainer, draws: Draws) -> tuple[Tensor, Tensor]:
+    def _batch(self, specimen: Specimen, trainer: Trainer) -> tuple[Tensor, Tensor]:
         """The same images for every member: tokens (M, N, ...) and conditions (M, N, W)."""
-        return self._members(specimen.tokens(draws), trainer), self._members(specimen.data.cond, trainer)
+        return self._members(specimen.tokens(), trainer), self._members(specimen.data.cond, trainer)
 
     def _members(self, x: Tensor, trainer: Trainer) -> Tensor:
         return x.expand(len(trainer.seeds), *x.shape)

@@ -45,13 +45,13 @@ class About(NamedTuple):
 ABOUT: dict[str, About] = {
     "rank_me": About(
         "RankMe",
-        "How many dimensions the features of a layer really use, from 1 to the width: the exponential of the entropy "
-        "of their singular values. Near 1, the features have collapsed.",
+        "How many dimensions a layer really uses to tell images apart, from 1 to the width: the exponential of the "
+        "entropy of the singular values of its features less the mean of their position. Near 1, they have collapsed.",
     ),
     "spread": About(
         "Spread",
-        "How much a layer's features differ from image to image: the standard deviation of a dimension, averaged over "
-        "dimensions. 0 means that all images look the same to the layer.",
+        "How much a layer's features differ from image to image at the same position: the standard deviation of a "
+        "dimension, averaged over dimensions. 0 means that all images look the same to the layer.",
     ),
     "least_spread": About(
         "Least spread",
@@ -71,7 +71,7 @@ ABOUT: dict[str, About] = {
     ),
     "jepa_loss": About(
         "JEPA loss",
-        "The loss of predicting the teacher's features of hidden tokens, per layer. It is small after learning and "
+        "The loss of predicting the target features of hidden tokens, per layer. It is small after learning and "
         "after collapse alike: read it beside RankMe and the error over the mean.",
     ),
     "jepa_over_mean": About(
@@ -81,8 +81,9 @@ ABOUT: dict[str, About] = {
     ),
     "held_out_nll": About(
         "Held-out negative log-likelihood",
-        "How improbable the model finds fresh real images of a level, in nats per token. Lower is better; only arms "
-        "on the same tokens can be compared.",
+        "How improbable the model finds fresh real images of a level, in nats per token: of whole images for "
+        "autoregressive and causal models, an upper bound on that for discrete diffusion, and of hidden tokens given "
+        "those shown for masked GIVT. Lower is better; compare only numbers of the same kind on the same tokens.",
     ),
     "scales_at_floor": About(
         "Scales at the floor",
@@ -92,8 +93,8 @@ ABOUT: dict[str, About] = {
     ),
     "guidance_refused": About(
         "Guidance refused",
-        "Share of drawn token channels where guidance has no closed form, so that the plain distribution was drawn "
-        "from.",
+        "Share of drawn token channels where the guided distribution does not exist or is far too wide, so that the "
+        "plain one was drawn from.",
         share=True,
     ),
 }

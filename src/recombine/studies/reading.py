@@ -1,7 +1,7 @@
 """From a study file to a checked `Study`: every mistake is named at once, with its line and the nearest valid word.
 
-Defaults at the top of the file are merged into each arm, under a preset's words and these under the arm's own; the tree
-remembers where everything was written, so that a mistake in a default is reported there and once.
+Defaults at the top of the file are merged into each arm, under its own words, or a preset's words in their stead; the
+tree remembers where everything was written, so that a mistake in a default is reported there and once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -60,6 +60,8 @@ def build_study(
     for word, hint in (hints | arm_hints).items():
         for inner in {inner for one in models_of(hint) for inner in one.model_fields} - {"kind"}:
             homes.setdefault(inner, []).append(word)
+    for word in [*arm_model.model_fields, "preset"]:
+        homes.setdefault(word, []).append("an arm")
     checker = Checker(mistakes, homes)
 
     top = {word: spread(child, kinds.get(word, {})) for word, child in root.mapping.items()}
@@ -157,14 +159,12 @@ def _read_arms(
             continue
         own = Node({word: spread(child, kinds.get(word, {})) for word, child in own.value.items()}, own.line, own.where)
         known = {word: child for word, child in defaults.items() if word in model.model_fields}
-        below = Node(known, own.line, own.where)
-        preset: Node | None = None
+        below: Node | None = Node(known, own.line, own.where)
         named = own.value.pop("preset", None)
-        if named is not None:
-            preset = _preset(named, model, kinds, mistakes)
-            below = merge(below, preset) if preset is not None else below
-        arms[name] = merge(below, own)
-        checker.words(arms[name], model, {}, partial=named is not None and preset is None)
+        if named is not None:  # instead of the defaults: what is as published must not depend on this file
+            below = _preset(named, model, kinds, mistakes)
+        arms[name] = own if below is None else merge(below, own)
+        checker.words(arms[name], model, {}, partial=below is None)
     return arms
 
 

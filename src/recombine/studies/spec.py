@@ -134,7 +134,7 @@ def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
             try:
                 check_jepa(arm.jepa, arm.generator, SIZES[arm.training.size].depth)
             except ValueError as error:
-                yield ("arms", name, "jepa"), str(error).rstrip(".")
+                yield ("arms", name, "jepa"), f"{error} (arm {name})"
         steps = arm.training.steps
         if judging is not None and judging.evaluations > steps:
             yield (

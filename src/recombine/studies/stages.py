@@ -28,7 +28,7 @@ from recombine.tokenizers import VQVAE, Tokenizer, TokenizerSettings, build_toke
 from recombine.training import Trainer, TrainingData, TrainingSettings
 from recombine.worlds import Images, World, build_world, make_images
 
-RECIPES = {"tokenizer": 1, "probe": 1, "judge": 1, "arm": 2}
+RECIPES = {"tokenizer": 2, "probe": 1, "judge": 1, "arm": 2}
 SHARED_SEED = 0  # of what all arms share: their members differ in the generator alone
 TOKENIZER_IMAGES = 8000  # in all, over the compositions the tokenizer sees
 HALF_TRAINED_STEPS = 30  # enough to leave noise behind, far too few to draw a valid image
@@ -92,6 +92,7 @@ def _fit_one(setting: Setting, name: str, settings: TokenizerSettings) -> Fitted
         "version": RECIPES["tokenizer"],
         "world": setting.study.world.model_dump(mode="json"),
         "compositions": [code(c) for c in compositions],
+        "scaled": [code(c) for c in setting.split.train],
         "tokenizer": settings.model_dump(mode="json"),
         "seed": SHARED_SEED,
     }
@@ -99,6 +100,12 @@ def _fit_one(setting: Setting, name: str, settings: TokenizerSettings) -> Fitted
         per_composition = max(TOKENIZER_IMAGES // len(compositions), 50)
         images = make_images(setting.world, compositions, per_composition, SHARED_SEED, "tokenizer", setting.device)
         fitted, log = fit_tokenizer(settings, images.images, SHARED_SEED)
+        # Generators start from unit scale, so that of what they train on: held-out compositions would shift it.
+        trained = make_images(
+            setting.world, setting.split.train, per_composition, SHARED_SEED, "tokenizer scale", setting.device
+        )
+        fitted.set_scale(trained.images)
+        log["scale"] = fitted.scale.item()
         setting.store.save("tokenizer", recipe, fitted.state_dict(), log)
         say(f"tokenizer {name}: fitted in {log['seconds']:.0f} s, mean error of a pixel {log['absolute_error']:.4f}")
     tensors, log = setting.store.load("tokenizer", recipe, setting.device)

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from recombine.generators import Generator
+from recombine.nets.averaging import move
 from recombine.randomness import Draws, seeds_tensor
 from recombine.training import ema
-from recombine.training.fusing import fused
-from recombine.training.optimizer import AdamW
+from recombine.training.flat import Flat, clip_members
 from recombine.training.settings import TrainingSettings
 
 _EAGER_STEPS = 3  # real training steps taken before a CUDA graph is captured: they allocate what the graph will use
@@ -49,15 +49,22 @@ class Trainer:
         self.settings = settings
         self.device = next(generator.parameters()).device
         generator.dtype = settings.dtype(self.device)
-        self.names = [name for name, _ in generator.named_parameters()]
-        self.weights: list[Tensor] = list(generator.parameters())
+        weights = dict(generator.named_parameters())
+        groups: dict[tuple[bool, float], dict[str, nn.Parameter]] = {}
+        for name, weight in weights.items():
+            decays = name.endswith("weight") and not name.startswith(generator.undecayed)
+            key = name.startswith(generator.additions), settings.weight_decay if decays else 0.0
+            groups.setdefault(key, {})[name] = weight
+        self.flats = [Flat(some, decay) for (_, decay), some in groups.items()]
+        clipped: dict[bool, list[Tensor]] = {}  # together: the gradients of the generator, and those of its additions
+        for (addition, _), flat in zip(groups, self.flats, strict=True):
+            clipped.setdefault(addition, []).append(flat.gradients)
+        self.clipped = list(clipped.values())
         self.gamma = ema.power_of_width(settings.ema_width) if settings.ema_width is not None else None
         # Without averaging these are the weights themselves, in the same memory: no copy is kept, saved or loaded.
-        own = [weight.detach() for weight in self.weights]
-        self.average = own if self.gamma is None else [weight.clone() for weight in own]
+        self.average = [flat.weights if self.gamma is None else flat.weights.clone() for flat in self.flats]
         # What changes in training but is not optimized: a JEPA's teacher. (Fixed tables are not persistent.)
-        learned = set(self.names)
-        self.buffers = {name: t for name, t in generator.state_dict().items() if name not in learned}
+        self.buffers = {name: t for name, t in generator.state_dict().items() if name not in weights}
         self.seeds = seeds_tensor(generator.seeds, self.device)
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.loss_sum = torch.zeros(len(self.seeds), device=self.device)
@@ -65,19 +72,19 @@ class Trainer:
         self.steps_done = 0  # the host's copy of `step`, kept by counting: nothing is read back
         self._eager_left = _EAGER_STEPS  # of this process: a resumed run must warm up again
         self._graph: torch.cuda.CUDAGraph | None = None
-        decayed = [name.endswith("weight") and not name.startswith(generator.undecayed) for name in self.names]
-        self.optimizer = AdamW(
-            self.weights,
-            decayed,
-            settings.weight_decay,
-            (settings.beta1, settings.beta2),
-            settings.clip,
-            None if self.gamma is None else self.average,
+        self.optimizer = torch.optim.AdamW(
+            [{"params": [flat.weights], "weight_decay": flat.decay} for flat in self.flats],
+            lr=self.rate,
+            betas=(settings.beta1, settings.beta2),
+            fused=True,
+            capturable=self.device.type == "cuda",
         )
-        self._loss = generator.loss
-        if self.device.type == "cuda":
-            self._loss = fused(generator.loss)
-            self.optimizer.apply = fused(self.optimizer.apply)
+        for flat in self.flats:  # before the first step, so that saving and loading need no special case
+            self.optimizer.state[flat.weights] = {
+                "step": torch.zeros((), dtype=torch.float32, device=self.device),
+                "exp_avg": torch.zeros_like(flat.weights),
+                "exp_avg_sq": torch.zeros_like(flat.weights),
+            }
 
     @property
     def averages(self) -> bool:
@@ -100,13 +107,19 @@ class Trainer:
         settings = self.settings
         draws = Draws(self.seeds, "training", self.step)
         x, cond = self.data.batch(draws, settings.batch)
-        losses = self._loss(x, cond, draws)  # (M,)
+        losses = self.generator.loss(x, cond, draws)  # (M,)
         # Summed, never averaged over members: each member's gradient is that of its solo run.
         losses.sum().backward()
         self.step += 1
         self.rate.copy_(rate_at(self.step, settings))
-        kept = None if self.gamma is None else ema.decay(self.step, self.gamma)
-        self.optimizer.step(self.step, self.rate, kept)
+        if settings.clip is not None:
+            for gradients in self.clipped:
+                clip_members(gradients, settings.clip)
+        self.optimizer.step()
+        for flat in self.flats:
+            flat.gradients.zero_()
+        if self.gamma is not None:
+            move(self.average, [flat.weights for flat in self.flats], ema.decay(self.step, self.gamma))
         self.generator.after_step(self.step / settings.steps)
         self.loss_sum += losses.detach()
 
@@ -130,29 +143,29 @@ class Trainer:
         if self.gamma is None:
             yield
             return
-        own = [weight.detach().clone() for weight in self.weights]
-        with torch.no_grad():
-            torch._foreach_copy_(self.weights, self.average)
+        weights = [flat.weights for flat in self.flats]
+        own = [weight.clone() for weight in weights]
+        torch._foreach_copy_(weights, self.average)
         try:
             yield
         finally:
-            with torch.no_grad():
-                torch._foreach_copy_(self.weights, own)
+            torch._foreach_copy_(weights, own)
 
-    def _lists(self) -> dict[str, list[Tensor]]:
-        """What there is for every weight, in the order of `names`."""
-        lists = {"weight": [weight.detach() for weight in self.weights]}
-        if self.averages:
-            lists["average"] = self.average
-        return lists | {"first": self.optimizer.first, "second": self.optimizer.second}
+    def _named(self) -> dict[str, Tensor]:
+        """What there is for every weight, by name."""
+        tensors: dict[str, Tensor] = {}
+        for flat, average in zip(self.flats, self.average, strict=True):
+            moments = self.optimizer.state[flat.weights]
+            kinds = {"weight": flat.weights, "first": moments["exp_avg"], "second": moments["exp_avg_sq"]}
+            for kind, whole in (kinds | ({"average": average} if self.averages else {})).items():
+                tensors |= {f"{kind}.{name}": tensor for name, tensor in flat.views(whole).items()}
+        return tensors
 
     def state(self) -> dict[str, Tensor]:
         """Everything needed to go on, by name."""
         tensors = {"step": self.step, "loss_sum": self.loss_sum}
         tensors |= {f"buffer.{name}": tensor for name, tensor in self.buffers.items()}
-        for kind, kept in self._lists().items():
-            tensors |= {f"{kind}.{name}": tensor for name, tensor in zip(self.names, kept, strict=True)}
-        return {name: tensor.contiguous() for name, tensor in tensors.items()}
+        return {name: tensor.contiguous() for name, tensor in (tensors | self._named()).items()}
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
@@ -162,9 +175,10 @@ class Trainer:
         self.steps_done = int(tensors["step"])
         for name, buffer in self.buffers.items():
             buffer.copy_(tensors[f"buffer.{name}"])
-        for kind, kept in self._lists().items():
-            for name, tensor in zip(self.names, kept, strict=True):
-                tensor.copy_(tensors[f"{kind}.{name}"])
+        for name, tensor in self._named().items():
+            tensor.copy_(tensors[name])
+        for flat in self.flats:
+            self.optimizer.state[flat.weights]["step"].fill_(self.steps_done)
 
 
 def rate_at(step: Tensor, settings: TrainingSettings) -> Tensor:

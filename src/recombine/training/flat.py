@@ -1,0 +1,50 @@
+"""Many weights in one tensor, so that clipping, the optimizer and averaging are a few large operations, not hundreds of
+small ones.
+
+Shapes: M members, P numbers of one member.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+ALIGN = 64  # numbers: every weight starts where 16-byte loads of any dtype may start
+
+
+class Flat:
+    """Weights (M, ...) as views of one tensor (M, P), and their gradients as views of another. The numbers between them
+    are 0 and stay so."""
+
+    def __init__(self, weights: dict[str, nn.Parameter], decay: float):
+        self.decay = decay
+        self.places: dict[str, tuple[int, torch.Size]] = {}  # where each weight begins, and its shape
+        width = 0
+        for name, weight in weights.items():
+            self.places[name] = width, weight.shape
+            width += -(-weight[0].numel() // ALIGN) * ALIGN
+        first = next(iter(weights.values()))
+        self.weights = torch.zeros(len(first), width, device=first.device)
+        self.gradients = torch.zeros_like(self.weights)
+        self.weights.grad = self.gradients
+        views, gradients = self.views(self.weights), self.views(self.gradients)
+        for name, weight in weights.items():
+            views[name].copy_(weight.detach())
+            weight.data, weight.grad = views[name], gradients[name]
+
+    def views(self, tensor: Tensor) -> dict[str, Tensor]:
+        """The weights' parts (M, ...) of a tensor (M, P), by name."""
+        return {
+            name: tensor[:, start : start + math.prod(shape[1:])].view(shape)
+            for name, (start, shape) in self.places.items()
+        }
+
+
+@torch.no_grad()
+def clip_members(gradients: list[Tensor], limit: float) -> None:
+    """Scale each member's gradients (M, P) to at most `limit` in norm. One norm over all members would couple the
+    seeds."""
+    norms = torch.stack([torch.linalg.vector_norm(gradient, dim=1) for gradient in gradients])
+    scale = (limit / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1)
+    for gradient in gradients:
+        gradient *= scale[:, None]
