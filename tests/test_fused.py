@@ -84,16 +84,47 @@ def check(device: str, dtype: torch.dtype, limit: float) -> None:
             assert error < limit, (function.__name__, shape, place, error.item())
 
 
+def check_update(device: str) -> None:
+    """The update against torch's AdamW, clipping and averaging, member by member."""
+    from recombine.nets.fused.update import adamw, step_numbers
+
+    source = torch.Generator().manual_seed(3)
+    betas, members, each = (0.8, 0.95), 3, 1300
+    for decay, averages in ((0.1, True), (0.0, False)):
+        weights = torch.randn(members, each, generator=source).to(device)
+        moments = torch.zeros_like(weights), torch.zeros_like(weights)
+        average = weights.clone() if averages else None
+        theirs = [torch.nn.Parameter(row.clone()) for row in weights]
+        expected = [row.clone() for row in weights]
+        reference = torch.optim.AdamW(theirs, lr=0.01, betas=betas, weight_decay=decay)
+        for step in range(1, 8):
+            gradients = torch.randn(members, each, generator=source).to(device)
+            scale = torch.tensor([1.0, 0.3, 0.01], device=device)
+            for member, own in enumerate(theirs):
+                own.grad = gradients[member] * scale[member]
+            reference.step()
+            at = torch.tensor([step, 0.01, 0.9], device=device)
+            numbers = step_numbers(at[0], at[1], betas, at[2])
+            adamw(weights, gradients, moments, average, scale, numbers, decay, betas)
+            assert (gradients == 0).all()
+            for member, own in enumerate(theirs):
+                torch.testing.assert_close(weights[member], own.detach(), rtol=1e-5, atol=1e-6)
+                expected[member].lerp_(own.detach(), 0.1)
+                if average is not None:
+                    torch.testing.assert_close(average[member], expected[member], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.gpu
 @GPU
 def test_on_a_gpu_the_kernels_are_torchs_operations():
     check("cuda", torch.bfloat16, 1.5e-2)
+    check_update("cuda")
 
 
 def test_interpreted_the_kernels_are_torchs_operations():
     pytest.importorskip("triton", reason="needs triton, which comes with torch's GPU build")
     # Whether triton interprets is settled when it is imported, so this needs a process of its own.
-    code = "import torch, test_fused; test_fused.check('cpu', torch.float32, 2e-5)"
+    code = "import torch, test_fused; test_fused.check('cpu', torch.float32, 2e-5); test_fused.check_update('cpu')"
     here = str(Path(__file__).parent)
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": f"{here}:{os.environ.get('PYTHONPATH', '')}"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=200)

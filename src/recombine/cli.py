@@ -163,6 +163,43 @@ def doctor() -> None:
 
 
 @app.command()
+def bench(
+    size: Annotated[
+        str | None, typer.Option("--size", help="xs, s, b or l; without it, the cases that suit this machine.")
+    ] = None,
+    members: Annotated[int, typer.Option("--members", min=1, max=1024, help="Seeds trained at once.")] = 8,
+    side: Annotated[int, typer.Option("--side", min=1, max=64, help="Tokens a side: 7 is 49 tokens.")] = 7,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Images per member and step.")] = 128,
+    device: DeviceOption = Device.auto,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON, and nothing else.")] = False,
+) -> None:
+    """Time training here, against a plain PyTorch loop: the same DiT, one seed, in ordinary modules (bf16 autocast on a
+    GPU, AdamW, clipping, averaged weights).
+
+    Example: [bold]recombine bench --size xs --side 3 --batch 64[/bold]
+    """
+    import json
+    from dataclasses import asdict
+
+    from recombine.bench import Case, run_bench
+    from recombine.nets.backbone import SIZES
+    from recombine.runner import code_version, pick_device
+    from recombine.studies.checking import nearest
+
+    if size is not None and size not in SIZES:
+        raise UserError(f"unknown size {size!r}{nearest(size, list(SIZES))}")
+    cases = [Case(size, members, side, batch)] if size is not None else None
+    with _stoppable():
+        rows = []
+        for row in run_bench(pick_device(device.value), code_version(), cases):
+            rows.append(asdict(row))
+            if not as_json:
+                typer.echo(row.sentence())
+        if as_json:
+            typer.echo(json.dumps(rows, indent=1))
+
+
+@app.command()
 def version() -> None:
     """Print the version.
 

@@ -5,9 +5,13 @@ Shapes: M members, P numbers of one member.
 """
 
 import math
+import warnings
 
 import torch
 from torch import Tensor, nn
+
+# Gradients lie as the weights do, with the other weights between their members: torch would rather have them dense.
+warnings.filterwarnings("ignore", message="grad and param do not obey the gradient layout contract")
 
 ALIGN = 64  # numbers: every weight starts where 16-byte loads of any dtype may start
 
@@ -40,11 +44,10 @@ class Flat:
         }
 
 
-@torch.no_grad()
-def clip_members(gradients: list[Tensor], limit: float) -> None:
-    """Scale each member's gradients (M, P) to at most `limit` in norm. One norm over all members would couple the
-    seeds."""
+def clip_scale(gradients: list[Tensor], limit: float | None) -> Tensor:
+    """(M,): what each member's gradients (M, P) must be multiplied by to have at most `limit` in norm. One norm over
+    all members would couple the seeds."""
+    if limit is None:
+        return torch.ones(len(gradients[0]), device=gradients[0].device)
     norms = torch.stack([torch.linalg.vector_norm(gradient, dim=1) for gradient in gradients])
-    scale = (limit / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1)
-    for gradient in gradients:
-        gradient *= scale[:, None]
+    return (limit / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1)

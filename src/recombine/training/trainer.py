@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from recombine.generators import Generator
+from recombine.nets import fused
 from recombine.nets.averaging import move
 from recombine.randomness import Draws, seeds_tensor
 from recombine.training import ema
-from recombine.training.flat import Flat, clip_members
+from recombine.training.flat import Flat, clip_scale
 from recombine.training.settings import TrainingSettings
 
 _EAGER_STEPS = 3  # real training steps taken before a CUDA graph is captured: they allocate what the graph will use
@@ -56,9 +57,9 @@ class Trainer:
             key = name.startswith(generator.additions), settings.weight_decay if decays else 0.0
             groups.setdefault(key, {})[name] = weight
         self.flats = [Flat(some, decay) for (_, decay), some in groups.items()]
-        clipped: dict[bool, list[Tensor]] = {}  # together: the gradients of the generator, and those of its additions
+        clipped: dict[bool, list[Flat]] = {}  # together: the generator, and its additions
         for (addition, _), flat in zip(groups, self.flats, strict=True):
-            clipped.setdefault(addition, []).append(flat.gradients)
+            clipped.setdefault(addition, []).append(flat)
         self.clipped = list(clipped.values())
         self.gamma = ema.power_of_width(settings.ema_width) if settings.ema_width is not None else None
         # Without averaging these are the weights themselves, in the same memory: no copy is kept, saved or loaded.
@@ -112,16 +113,38 @@ class Trainer:
         losses.sum().backward()
         self.step += 1
         self.rate.copy_(rate_at(self.step, settings))
-        if settings.clip is not None:
-            for gradients in self.clipped:
-                clip_members(gradients, settings.clip)
+        self._update()
+        self.generator.after_step(self.step / settings.steps)
+        self.loss_sum += losses.detach()
+
+    @torch.no_grad()
+    def _update(self) -> None:
+        """Clip, AdamW, average; afterwards the gradients are 0."""
+        kept = None if self.gamma is None else ema.decay(self.step, self.gamma)
+        scales = {
+            id(flat): scale
+            for flats in self.clipped
+            for scale in [clip_scale([flat.gradients for flat in flats], self.settings.clip)]
+            for flat in flats
+        }
+        if self.device.type == "cuda" and fused.HAVE:
+            from recombine.nets.fused.update import adamw, step_numbers
+
+            betas = self.settings.beta1, self.settings.beta2
+            numbers = step_numbers(self.step, self.rate, betas, kept)
+            for flat, average in zip(self.flats, self.average, strict=True):
+                moments = self.optimizer.state[flat.weights]
+                pair = moments["exp_avg"], moments["exp_avg_sq"]
+                other = average if self.averages else None
+                adamw(flat.weights, flat.gradients, pair, other, scales[id(flat)], numbers, flat.decay, betas)
+            return
+        for flat in self.flats:
+            flat.gradients.mul_(scales[id(flat)][:, None])
         self.optimizer.step()
         for flat in self.flats:
             flat.gradients.zero_()
-        if self.gamma is not None:
-            move(self.average, [flat.weights for flat in self.flats], ema.decay(self.step, self.gamma))
-        self.generator.after_step(self.step / settings.steps)
-        self.loss_sum += losses.detach()
+        if kept is not None:
+            move(self.average, [flat.weights for flat in self.flats], kept)
 
     def _replay(self) -> None:
         if self._graph is None:

@@ -39,7 +39,7 @@ def _probabilities(q, k, rows, tokens, scale, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def _forward(
+def _attention_forward(
     qkv, bias, out, batch, tokens, scale, H: tl.constexpr, E: tl.constexpr, BT: tl.constexpr, PRECISION: tl.constexpr
 ):
     program = tl.program_id(0).to(tl.int64)
@@ -56,11 +56,12 @@ def _forward(
 
 
 @triton.jit
-def _backward(
+def _attention_backward(
     qkv,
     bias,
     grad,
     grad_qkv,
+    grad_sums,
     batch,
     tokens,
     scale,
@@ -82,11 +83,17 @@ def _backward(
     p = tl.where((rows < tokens)[:, None], p, 0.0)
     grad_v = tl.dot(tl.trans(p.to(g.dtype)), g, input_precision=PRECISION)
     tl.store(grad_qkv + at_v, grad_v.to(g.dtype), mask=inside)
+    sums = grad_sums + image * 3 * H * E + head * E + columns  # over the image's tokens: what its bias is due
+    tl.store(sums + 2 * H * E, tl.sum(grad_v, 0))
     grad_p = tl.dot(g, tl.trans(v), input_precision=PRECISION)
     # d softmax: p (dp - sum p dp), row by row
     grad_s = (p * (grad_p - tl.sum(p * grad_p, 1)[:, None]) * scale).to(g.dtype)
-    tl.store(grad_qkv + at_q, tl.dot(grad_s, k, input_precision=PRECISION).to(g.dtype), mask=inside)
-    tl.store(grad_qkv + at_k, tl.dot(tl.trans(grad_s), q, input_precision=PRECISION).to(g.dtype), mask=inside)
+    grad_q = tl.dot(grad_s, k, input_precision=PRECISION)
+    tl.store(grad_qkv + at_q, grad_q.to(g.dtype), mask=inside)
+    tl.store(sums, tl.sum(grad_q, 0))
+    grad_k = tl.dot(tl.trans(grad_s), q, input_precision=PRECISION)
+    tl.store(grad_qkv + at_k, grad_k.to(g.dtype), mask=inside)
+    tl.store(sums + H * E, tl.sum(grad_k, 0))
 
 
 def _launch(kernel: Any, qkv: Tensor, bias: Tensor, others: tuple[Tensor, ...], heads: int) -> None:
@@ -104,7 +111,7 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, qkv: Tensor, bias: Tensor, heads: int) -> Tensor:
         bias = bias.contiguous()
         out = qkv.new_empty(*qkv.shape[:-1], qkv.shape[-1] // 3)
-        _launch(_forward, qkv, bias, (out,), heads)
+        _launch(_attention_forward, qkv, bias, (out,), heads)
         ctx.save_for_backward(qkv, bias)
         ctx.heads = heads
         return out
@@ -113,8 +120,9 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         qkv, bias = ctx.saved_tensors
         grad_qkv = torch.empty_like(qkv)
-        _launch(_backward, qkv, bias, (grads[0].contiguous(), grad_qkv), ctx.heads)
-        return grad_qkv, grad_qkv.flatten(1, 2).sum(1, keepdim=True, dtype=bias.dtype), None
+        sums = qkv.new_empty(*qkv.shape[:2], qkv.shape[-1], dtype=torch.float32)  # (M, B, 3 D)
+        _launch(_attention_backward, qkv, bias, (grads[0].contiguous(), grad_qkv, sums), ctx.heads)
+        return grad_qkv, sums.sum(1, keepdim=True), None
 
 
 def takes(tokens: int, features: int) -> bool:

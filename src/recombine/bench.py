@@ -1,0 +1,240 @@
+"""How fast members train, against a plain PyTorch loop on the same machine in the same run.
+
+The plain loop is what one would write first: ordinary modules, one seed, bf16 autocast on a GPU, torch's AdamW and
+gradient clipping, averaged weights by a Python loop. It is honest code: the data are on the device, nothing waits for
+the device, and the model is the same DiT (flow matching) with as many numbers in it.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from recombine.conditioning import ConditioningSettings
+from recombine.generators import TokenShape, build_generator
+from recombine.generators.dit import DiTSettings
+from recombine.nets.backbone import SIZES, Dimensions, grid_positions, sinusoid
+from recombine.training import Trainer, TrainingData, TrainingSettings
+from recombine.worlds import Shapes2D, Shapes2DSettings
+
+CHANNELS, IMAGES = 16, 4000
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is timed."""
+
+    size: str
+    members: int
+    side: int  # tokens a side
+    batch: int  # per member
+
+    @property
+    def tokens(self) -> int:
+        return self.side**2
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    size: str
+    members: int
+    tokens: int
+    batch: int
+    milliseconds: float  # of one step of all members
+    plain_milliseconds: float  # of one step of the plain loop's one seed
+    ratio: float  # seed-steps per second, over the plain loop's
+    solo_ratio: float  # and over our own with one member
+    tflops: float
+    peak_share: float  # of the machine's own rate for a large matrix product
+    peak_tflops: float
+    memory_gib: float | None
+    start_seconds: float  # from building the members to the first replayed step
+    device: str
+    commit: str
+
+    def sentence(self) -> str:
+        memory = "" if self.memory_gib is None else f", {self.memory_gib:.1f} GiB"
+        return (
+            f"{self.name}, {self.members} members of batch {self.batch}: {self.milliseconds:.2f} ms a step. "
+            f"A seed-step takes {self.ratio:.1f} times less than in the plain loop ({self.plain_milliseconds:.2f} ms) "
+            f"and {self.solo_ratio:.1f} times less than with one member; {self.tflops:.2f} TFLOP/s, "
+            f"{self.peak_share:.0%} of what a large matrix product reaches here ({self.peak_tflops:.1f}){memory}."
+        )
+
+
+GPU_CASES = [Case("s", 8, 7, 128), Case("b", 8, 7, 128), Case("b", 8, 16, 32)]
+CPU_CASES = [Case("xs", 8, 3, 64)]
+
+
+def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None) -> Iterator[Row]:
+    """A row for each case, as soon as it is there."""
+    gpu = device.type == "cuda"
+    name = torch.cuda.get_device_name(device) if gpu else f"CPU, {torch.get_num_threads()} threads"
+    peak = matrix_rate(device)
+    for case in cases or (GPU_CASES if gpu else CPU_CASES):
+        if gpu:
+            torch.cuda.reset_peak_memory_stats(device)
+        seconds, start = time_members(case, case.members, device)
+        memory = torch.cuda.max_memory_allocated(device) / 2**30 if gpu else None
+        solo = time_members(case, 1, device)[0]
+        plain = time_plain(case, device)
+        rate = flops(case) * case.members / seconds / 1e12
+        yield Row(
+            name=f"dit-{case.size}-{case.tokens}",
+            size=case.size,
+            members=case.members,
+            tokens=case.tokens,
+            batch=case.batch,
+            milliseconds=round(1e3 * seconds, 3),
+            plain_milliseconds=round(1e3 * plain, 3),
+            ratio=round(case.members * plain / seconds, 2),
+            solo_ratio=round(case.members * solo / seconds, 2),
+            tflops=round(rate, 3),
+            peak_share=round(rate / peak, 3),
+            peak_tflops=round(peak, 3),
+            memory_gib=None if memory is None else round(memory, 2),
+            start_seconds=round(start, 1),
+            device=name,
+            commit=commit,
+        )
+
+
+def flops(case: Case) -> float:
+    """Of one step of one member: the products of the blocks, forward and twice as much backward."""
+    d, tokens = SIZES[case.size], case.tokens
+    return 3 * case.batch * d.depth * (2 * tokens * 12 * d.width**2 + 4 * tokens**2 * d.width)
+
+
+def _timed(step: Callable[[int], None], device: torch.device, least: float = 1.0) -> float:
+    """Seconds per step, over at least `least` seconds of steps after a few that do not count."""
+
+    def wait() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    step(5)
+    begun = wait()
+    step(3)
+    count = max(3, math.ceil(least / ((wait() - begun) / 3)))
+    begun = wait()
+    step(count)
+    return (wait() - begun) / count
+
+
+def matrix_rate(device: torch.device) -> float:
+    """TFLOP/s of a large product in the dtype that training uses here."""
+    gpu = device.type == "cuda"
+    side = 8192 if gpu else 1024
+    a = torch.randn(side, side, device=device, dtype=torch.bfloat16 if gpu else torch.float32)
+    b = torch.randn_like(a)
+
+    def step(count: int) -> None:
+        for _ in range(count):
+            a @ b
+
+    return 2 * side**3 / _timed(step, device, 0.5) / 1e12
+
+
+def _data(case: Case, device: torch.device) -> TrainingData:
+    x = torch.randn(IMAGES, case.tokens, CHANNELS, device=device)
+    return TrainingData(x, None, torch.randint(2, (IMAGES, 3), device=device).float())
+
+
+def time_members(case: Case, members: int, device: torch.device) -> tuple[float, float]:
+    """Seconds per step of our trainer, and seconds from nothing to its first steps at full speed."""
+    begun = time.perf_counter()
+    shape = TokenShape((case.side, case.side), CHANNELS, None)
+    factors = Shapes2D(Shapes2DSettings()).factors
+    generator = build_generator(
+        DiTSettings(), shape, ConditioningSettings(), factors, SIZES[case.size], range(members)
+    ).to(device)
+    settings = TrainingSettings.model_validate({"size": case.size, "batch": case.batch})
+    trainer = Trainer(generator, _data(case, device), settings)
+    trainer.run(5)
+    start = time.perf_counter() - begun
+    return _timed(trainer.run, device), start
+
+
+def time_plain(case: Case, device: torch.device) -> float:
+    """Seconds per step of the plain loop."""
+    dimensions = SIZES[case.size]
+    model = PlainDiT(dimensions, (case.side, case.side)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01)
+    average = [parameter.detach().clone() for parameter in model.parameters()]
+    data = _data(case, device)
+
+    def step(count: int) -> None:
+        for _ in range(count):
+            index = torch.randint(len(data.x), (case.batch,), device=device)
+            x, cond = data.x[index], data.cond[index]
+            noise = torch.randn_like(x)
+            t = torch.rand(len(x), device=device)
+            noisy = t[:, None, None] * x + (1 - t[:, None, None]) * noise
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                velocity = model(noisy, t, cond.long())
+            loss = (velocity.float() - (x - noise)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            with torch.no_grad():
+                for mean, parameter in zip(average, model.parameters(), strict=True):
+                    mean.lerp_(parameter, 1e-3)
+
+    return _timed(step, device)
+
+
+class PlainBlock(nn.Module):
+    """The block of backbone.py in ordinary modules."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.norm_a = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+        self.norm_m = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
+        self.ada = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
+
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.ada(c)[:, None].chunk(6, dim=-1)
+        h = self.norm_a(x) * (1 + scale_a) + shift_a
+        q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        x = x + gate_a * self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return x + gate_m * self.mlp(self.norm_m(x) * (1 + scale_m) + shift_m)
+
+
+class PlainDiT(nn.Module):
+    """DiT for one seed, in ordinary modules."""
+
+    positions: Tensor
+
+    def __init__(self, dimensions: Dimensions, grid: tuple[int, int]):
+        super().__init__()
+        width = dimensions.width
+        self.register_buffer("positions", grid_positions(grid, width))
+        self.inputs = nn.Linear(CHANNELS, width)
+        self.time = nn.Sequential(nn.Linear(256, width), nn.SiLU(), nn.Linear(width, width))
+        self.labels = nn.ModuleList(nn.Embedding(2, width) for _ in range(3))
+        self.blocks = nn.ModuleList(PlainBlock(width, dimensions.heads) for _ in range(dimensions.depth))
+        self.norm = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+        self.ada = nn.Sequential(nn.SiLU(), nn.Linear(width, 2 * width))
+        self.head = nn.Linear(width, CHANNELS)
+
+    def forward(self, x: Tensor, t: Tensor, labels: Tensor) -> Tensor:
+        c = self.time(sinusoid(t * 1000, 256))
+        for place, table in enumerate(self.labels):
+            c = c + table(labels[:, place])
+        h = self.inputs(x) + self.positions
+        for block in self.blocks:
+            h = block(h, c)
+        shift, scale = self.ada(c)[:, None].chunk(2, dim=-1)
+        return self.head(self.norm(h) * (1 + scale) + shift)

@@ -1,0 +1,70 @@
+"""The benchmark: it compares like with like, and prints what others read."""
+
+import json
+
+import torch
+from typer.testing import CliRunner
+
+from recombine.bench import Case, PlainDiT, Row, flops
+from recombine.cli import app
+from recombine.conditioning import ConditioningSettings
+from recombine.generators import TokenShape, build_generator
+from recombine.generators.dit import DiTSettings
+from recombine.nets.backbone import SIZES
+from recombine.worlds import Shapes2D, Shapes2DSettings
+
+
+def test_the_plain_loop_trains_the_same_model():
+    """As many numbers, and the same outputs once the weights are the same."""
+    factors = Shapes2D(Shapes2DSettings()).factors
+    ours = build_generator(
+        DiTSettings(), TokenShape((3, 3), 16, None), ConditioningSettings(), factors, SIZES["xs"], [0]
+    )
+    plain = PlainDiT(SIZES["xs"], (3, 3))
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in plain.parameters())
+    source = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in ours.parameters():
+            weight += 0.1 * torch.randn(weight.shape, generator=source)
+
+        def give(linear: torch.nn.Linear, own: torch.nn.Module) -> None:
+            linear.weight.copy_(own.weight[0].T)
+            linear.bias.copy_(own.bias[0, 0])
+
+        give(plain.inputs, ours.inputs)
+        give(plain.time[0], ours.time.layers[0])
+        give(plain.time[2], ours.time.layers[2])
+        for table, own in zip(plain.labels, ours.condition.tables.values(), strict=True):
+            table.weight.copy_(own.weight[0])
+        for block, own in zip(plain.blocks, ours.backbone.blocks, strict=True):
+            for theirs, mine in ((block.qkv, own.qkv), (block.out, own.out), (block.mlp[0], own.up)):
+                give(theirs, mine)
+            give(block.mlp[2], own.down)
+            give(block.ada[1], own.ada)
+        give(plain.ada[1], ours.backbone.ada)
+        give(plain.head, ours.backbone.head)
+    x, t = torch.randn(4, 9, 16, generator=source), torch.rand(4, generator=source)
+    labels = torch.randint(2, (4, 3), generator=source)
+    torch.testing.assert_close(
+        plain(x, t, labels), ours.predict(x[None], t[None], labels[None].float())[0], rtol=1e-4, atol=1e-4
+    )
+
+
+def test_the_work_is_counted_by_hand():
+    """Size xs, 9 tokens, one image: per block 12 D^2 products per token and the two products of attention."""
+    assert flops(Case("xs", 8, 3, 1)) == 3 * 4 * (2 * 9 * 12 * 64 * 64 + 2 * (2 * 9 * 9 * 64))
+
+
+def test_the_command_prints_rows_that_others_read():
+    words = ["bench", "--size", "xs", "--side", "2", "--batch", "2", "--members", "2", "--device", "cpu", "--json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)
+    wanted = {"name", "size", "members", "tokens", "ratio", "tflops", "peak_share", "device", "commit"}
+    assert wanted <= set(row) == set(Row.__dataclass_fields__)
+    assert row["members"] == 2 and row["tokens"] == 4 and row["ratio"] > 0 and 0 < row["peak_share"] < 1
+
+
+def test_an_unknown_size_is_refused_by_name():
+    done = CliRunner().invoke(app, ["bench", "--size", "xl"])
+    assert done.exit_code != 0 and "unknown size 'xl'" in str(done.exception)
