@@ -159,13 +159,16 @@ def _installed(name: str) -> bool:
 
 
 def code_version() -> str:
-    """The commit this package runs from, marked where files differ from it; "released" outside a checkout."""
+    """The commit this package runs from, marked where files differ from it; "released" outside a checkout. A copy
+    without its history is told by RECOMBINE_COMMIT."""
+    if told := os.environ.get("RECOMBINE_COMMIT"):
+        return told
     folder = Path(__file__).resolve().parent
     try:
         commit = _git(folder, "rev-parse", "--short=12", "HEAD")
         changed = _git(folder, "status", "--porcelain", "--", str(folder.parent))
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("RECOMBINE_COMMIT", "released")
+        return "released"
     return commit + ("+changes" if changed else "")
 
 

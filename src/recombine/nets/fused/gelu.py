@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS, COLUMNS = 32, 256  # of a tile; the widths of all sizes are multiples of 64, so their quadruples of 256
+BLOCK = 2048
 
 
 @triton.jit
@@ -18,43 +18,32 @@ def _inner(x):
 
 
 @triton.jit
-def _tile(x_in, bias, rows_each, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """x + bias of one tile in float32, where it lies, and which of its rows there are."""
-    member = tl.program_id(2).to(tl.int64)
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = (rows < rows_each)[:, None] & (columns < D)[None, :]
-    place = member * rows_each * D + rows[:, None] * D + columns[None, :]
-    shift = tl.load(bias + member * D + columns, mask=columns < D, other=0.0).to(tl.float32)
-    x = tl.load(x_in + place, mask=inside, other=0.0).to(tl.float32) + shift[None, :]
-    return x, place, inside, member, columns
+def _gelu_forward(x_in, bias, out, each, D: tl.constexpr, BLOCK: tl.constexpr):
+    member = tl.program_id(1).to(tl.int64)
+    within = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = within < each
+    stored = tl.load(x_in + member * each + within, mask=inside, other=0.0)
+    x = stored.to(tl.float32) + tl.load(bias + member * D + within % D).to(tl.float32)
+    tl.store(out + member * each + within, (0.5 * x * (1 + _inner(x))).to(stored.dtype), mask=inside)
 
 
 @triton.jit
-def _gelu_forward(x_in, bias, out, rows_each, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    x, place, inside, _, _ = _tile(x_in, bias, rows_each, D, ROWS, COLUMNS)
-    tl.store(out + place, (0.5 * x * (1 + _inner(x))).to(out.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def _gelu_backward(
-    x_in, bias, grad, grad_x, sums, rows_each, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
-):
-    x, place, inside, member, columns = _tile(x_in, bias, rows_each, D, ROWS, COLUMNS)
-    g = tl.load(grad + place, mask=inside, other=0.0).to(tl.float32)
+def _gelu_backward(x_in, bias, grad, grad_x, each, D: tl.constexpr, BLOCK: tl.constexpr):
+    member = tl.program_id(1).to(tl.int64)
+    within = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = within < each
+    stored = tl.load(x_in + member * each + within, mask=inside, other=0.0)
+    x = stored.to(tl.float32) + tl.load(bias + member * D + within % D).to(tl.float32)
+    g = tl.load(grad + member * each + within, mask=inside, other=0.0).to(tl.float32)
     t = _inner(x)
-    g = g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 0.134145 * x * x))
-    tl.store(grad_x + place, g.to(grad_x.dtype.element_ty), mask=inside)
-    # What the bias is due, summed over the tile's rows; the tiles are summed by the caller.
-    into = (member * tl.num_programs(0) + tl.program_id(0)) * D + columns
-    tl.store(sums + into, tl.sum(g, 0), mask=columns < D)
+    slope = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 0.134145 * x * x)
+    tl.store(grad_x + member * each + within, (g * slope).to(stored.dtype), mask=inside)
 
 
 def _launch(kernel: Any, x: Tensor, *others: Tensor) -> None:
     members, width = x.shape[0], x.shape[-1]
-    rows = x.numel() // members // width
-    grid = (triton.cdiv(rows, ROWS), triton.cdiv(width, COLUMNS), members)
-    kernel[grid](x, *others, rows, width, ROWS, COLUMNS, num_warps=8)
+    each = x.numel() // members
+    kernel[(triton.cdiv(each, BLOCK), members)](x, *others, each, width, BLOCK, num_warps=8)
 
 
 class _BiasGelu(torch.autograd.Function):
@@ -70,10 +59,8 @@ class _BiasGelu(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         x, bias = ctx.saved_tensors
         grad_x = torch.empty_like(x)
-        tiles = triton.cdiv(x.numel() // bias.numel(), ROWS)
-        sums = x.new_empty(len(x), tiles, x.shape[-1], dtype=torch.float32)
-        _launch(_gelu_backward, x, bias, grads[0].contiguous(), grad_x, sums)
-        return grad_x, sums.sum(1, keepdim=True)
+        _launch(_gelu_backward, x, bias, grads[0].contiguous(), grad_x)
+        return grad_x, grad_x.flatten(1, -2).sum(1, keepdim=True, dtype=bias.dtype)
 
 
 def bias_gelu(x: Tensor, bias: Tensor) -> Tensor:

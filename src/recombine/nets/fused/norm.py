@@ -3,8 +3,8 @@ modulate.
 
     x' = x + gate (y + bias),  h = LN(x') (1 + scale) + shift
 
-A program does a few tokens of one image. The gradients of gate, shift and scale are sums over all its tokens: each
-program writes its own share of them, and the shares are summed afterwards, always in the same order.
+Forward, a program does a few tokens. Backward, a program does a whole image, some tokens at a time, since the gradients
+of gate, shift and scale are sums over its tokens.
 
 Shapes: M members, B batch, T tokens, D width; gate, shift and scale are (M, B, 1, D), parts of a wider tensor.
 """
@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 EPSILON = tl.constexpr(1e-6)
-TILE = 4096  # numbers at a time: more would not fit into the registers of a program
+ROWS = 8  # tokens at a time
 
 
 @triton.jit
@@ -79,7 +79,9 @@ def _norm_backward(
     grad_x_out,
     grad_x,
     grad_y,
-    sums,
+    grad_gate,
+    grad_shift,
+    grad_scale,
     batch,
     tokens,
     gate_stride,
@@ -88,32 +90,41 @@ def _norm_backward(
     PADDED: tl.constexpr,
     R: tl.constexpr,
     ADDS: tl.constexpr,
+    PASSES: tl.constexpr,
 ):
-    image, share = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    rows, columns = share * R + tl.arange(0, R), tl.arange(0, PADDED)
+    image = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, PADDED)
     wide = columns < D
-    inside = (rows < tokens)[:, None] & wide[None, :]
-    place = image * tokens * D + rows[:, None] * D + columns[None, :]
-    normal, over = _normalised(tl.load(x_out + place, mask=inside, other=0.0).to(tl.float32), columns, D)
     a = 1 + tl.load(scale + image * shift_stride + columns, mask=wide, other=0.0).to(tl.float32)
-    dh = tl.load(grad_h + place, mask=inside, other=0.0).to(tl.float32)
-    dn = dh * a[None, :]
-    dx = (dn - (tl.sum(dn, 1) / D)[:, None] - normal * (tl.sum(dn * normal, 1) / D)[:, None]) * over
-    # (4, shares, images, D): of shift, scale, gate, and of x itself, from which the bias's follows
-    into = (share * tl.num_programs(0) + image) * D + columns
-    part = tl.num_programs(1).to(tl.int64) * tl.num_programs(0) * D
-    tl.store(sums + into, tl.sum(dh, 0), mask=wide)
-    tl.store(sums + part + into, tl.sum(dh * normal, 0), mask=wide)
+    sum_shift = tl.zeros((PADDED,), tl.float32)
+    sum_scale = tl.zeros((PADDED,), tl.float32)
+    sum_gate = tl.zeros((PADDED,), tl.float32)
     if ADDS:
-        dx += tl.load(grad_x_out + place, mask=inside, other=0.0).to(tl.float32)
         b = tl.load(bias + (image // batch) * D + columns, mask=wide, other=0.0).to(tl.float32)
         g = tl.load(gate + image * gate_stride + columns, mask=wide, other=0.0).to(tl.float32)
-        y = tl.load(y_in + place, mask=inside, other=0.0).to(tl.float32) + b[None, :]
-        dx = tl.where(inside, dx, 0.0)
-        tl.store(grad_y + place, (dx * g[None, :]).to(grad_y.dtype.element_ty), mask=inside)
-        tl.store(sums + 2 * part + into, tl.sum(dx * y, 0), mask=wide)
-        tl.store(sums + 3 * part + into, tl.sum(dx, 0), mask=wide)
-    tl.store(grad_x + place, dx.to(grad_x.dtype.element_ty), mask=inside)
+    for first in range(0, tokens, R):
+        rows = first + tl.arange(0, R)
+        inside = (rows < tokens)[:, None] & wide[None, :]
+        place = image * tokens * D + rows[:, None] * D + columns[None, :]
+        normal, over = _normalised(tl.load(x_out + place, mask=inside, other=0.0).to(tl.float32), columns, D)
+        stored = tl.load(grad_h + place, mask=inside, other=0.0)
+        dh = stored.to(tl.float32)
+        sum_shift += tl.sum(dh, 0)
+        sum_scale += tl.sum(dh * normal, 0)
+        dn = dh * a[None, :]
+        dx = (dn - (tl.sum(dn, 1) / D)[:, None] - normal * (tl.sum(dn * normal, 1) / D)[:, None]) * over
+        if PASSES:
+            dx += tl.load(grad_x_out + place, mask=inside, other=0.0).to(tl.float32)
+        tl.store(grad_x + place, dx.to(stored.dtype), mask=inside)
+        if ADDS:
+            y = tl.load(y_in + place, mask=inside, other=0.0).to(tl.float32) + b[None, :]
+            sum_gate += tl.sum(tl.where(inside, dx * y, 0.0), 0)
+            tl.store(grad_y + place, (dx * g[None, :]).to(stored.dtype), mask=inside)
+    into = image * D + columns
+    tl.store(grad_shift + into, sum_shift.to(grad_shift.dtype.element_ty), mask=wide)
+    tl.store(grad_scale + into, sum_scale.to(grad_scale.dtype.element_ty), mask=wide)
+    if ADDS:
+        tl.store(grad_gate + into, sum_gate.to(grad_gate.dtype.element_ty), mask=wide)
 
 
 def _row_stride(part: Tensor) -> int:
@@ -122,12 +133,9 @@ def _row_stride(part: Tensor) -> int:
     return part.stride(1)
 
 
-def _sizes(x: Tensor) -> tuple[tuple[int, int], tuple[int, int, int]]:
-    """The grid of programs, and the widths that kernels are made for."""
+def _sizes(x: Tensor) -> tuple[int, int, int, int, int]:
     members, batch, tokens, width = x.shape
-    padded = triton.next_power_of_2(width)
-    rows = min(16, max(1, TILE // padded))
-    return (members * batch, triton.cdiv(tokens, rows)), (width, padded, rows)
+    return members, batch, tokens, width, triton.next_power_of_2(width)
 
 
 class _ResidualNorm(torch.autograd.Function):
@@ -135,12 +143,12 @@ class _ResidualNorm(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, y: Tensor, bias: Tensor, gate: Tensor, shift: Tensor, scale: Tensor
     ) -> tuple[Tensor, Tensor]:
-        grid, widths = _sizes(x)
+        members, batch, tokens, width, padded = _sizes(x)
         bias = bias.contiguous()
         x_out, h = torch.empty_like(x), torch.empty_like(x)
         strides = _row_stride(gate), _row_stride(shift)
-        _norm_forward[grid](
-            x, y, bias, gate, shift, scale, x_out, h, x.shape[1], x.shape[2], *strides, *widths, True, num_warps=8
+        _norm_forward[(members * batch, triton.cdiv(tokens, ROWS))](
+            x, y, bias, gate, shift, scale, x_out, h, batch, tokens, *strides, width, padded, ROWS, True, num_warps=4
         )
         ctx.save_for_backward(x_out, y, bias, gate, scale)
         return x_out, h
@@ -148,29 +156,27 @@ class _ResidualNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         x_out, y, bias, gate, scale = ctx.saved_tensors
-        grid, widths = _sizes(x_out)
-        members, batch, tokens, width = x_out.shape
+        members, batch, tokens, width, padded = _sizes(x_out)
         grad_x, grad_y = torch.empty_like(x_out), torch.empty_like(x_out)
-        sums = x_out.new_empty(4, grid[1], members, batch, 1, width, dtype=torch.float32)
+        grad_gate, grad_shift, grad_scale = (x_out.new_empty(members, batch, 1, width) for _ in range(3))
         strides = _row_stride(gate), _row_stride(scale)
-        _norm_backward[grid](
-            x_out, y, bias, gate, scale, grads[1].contiguous(), grads[0].contiguous(), grad_x, grad_y, sums,
-            batch, tokens, *strides, *widths, True, num_warps=8,
+        _norm_backward[(members * batch,)](
+            x_out, y, bias, gate, scale, grads[1].contiguous(), grads[0].contiguous(), grad_x, grad_y, grad_gate,
+            grad_shift, grad_scale, batch, tokens, *strides, width, padded, ROWS, True, True, num_warps=4,
         )  # fmt: skip
-        sums = sums.sum(1)  # (4, M, B, 1, D)
-        grad_shift, grad_scale, grad_gate = sums[:3].to(x_out.dtype)
-        grad_bias = (gate * sums[3]).sum(1)  # (M, 1, D)
+        grad_bias = grad_y.flatten(1, 2).sum(1, keepdim=True, dtype=bias.dtype)
         return grad_x, grad_y, grad_bias, grad_gate, grad_shift, grad_scale
 
 
 class _Norm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
-        grid, widths = _sizes(x)
+        members, batch, tokens, width, padded = _sizes(x)
         x = x.contiguous()
         h = torch.empty_like(x)
-        _norm_forward[grid](
-            x, x, x, x, shift, scale, x, h, *x.shape[1:3], 0, _row_stride(shift), *widths, False, num_warps=8
+        strides = 0, _row_stride(shift)
+        _norm_forward[(members * batch, triton.cdiv(tokens, ROWS))](
+            x, x, x, x, shift, scale, x, h, batch, tokens, *strides, width, padded, ROWS, False, num_warps=4
         )
         ctx.save_for_backward(x, scale)
         return h
@@ -178,15 +184,14 @@ class _Norm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, scale = ctx.saved_tensors
-        grid, widths = _sizes(x)
-        members, batch, tokens, width = x.shape
+        members, batch, tokens, width, padded = _sizes(x)
         grad_x = torch.empty_like(x)
-        sums = x.new_empty(2, grid[1], members, batch, 1, width, dtype=torch.float32)
-        _norm_backward[grid](
-            x, x, x, x, scale, grads[0].contiguous(), x, grad_x, x, sums, batch, tokens, 0, _row_stride(scale),
-            *widths, False, num_warps=8,
+        grad_shift, grad_scale = (x.new_empty(members, batch, 1, width) for _ in range(2))
+        strides = 0, _row_stride(scale)
+        _norm_backward[(members * batch,)](
+            x, x, x, x, scale, grads[0].contiguous(), x, grad_x, x, x, grad_shift, grad_scale, batch, tokens, *strides,
+            width, padded, ROWS, False, False, num_warps=4,
         )  # fmt: skip
-        grad_shift, grad_scale = sums.sum(1).to(x.dtype)
         return grad_x, grad_shift, grad_scale
 
 
