@@ -477,7 +477,7 @@ def test_halton_decoding_with_an_oracle_returns_the_data_in_halton_order(monkeyp
 
 def test_halton_order_has_no_choice_noise_and_the_same_schedule(monkeypatch):
     cond, counts, samples = torch.zeros(1, 16, 3), {}, []
-    for words in ({}, {"order": "halton"}, {"order": "halton", "choice_temperature": 0.0}):
+    for words in ({}, {"order": "halton"}, {"order": "halton", "smoothing": 0.5}):
         model = shaken(MaskGITSettings(sampling_steps=5, **words))
         seen = watched(monkeypatch, model)
         samples.append(model.sample(cond, draws()))

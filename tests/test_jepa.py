@@ -207,7 +207,8 @@ def test_every_predictor_is_in_the_optimizer_once_and_moves():
 def test_the_prediction_learns_what_the_hidden_tokens_tell(targets):
     """Tokens follow from the condition, so a trained student predicts the teacher far better than the mean does."""
     # SIGReg's statistic grows with the batch: 16 images need more of it than 128 do, or the states collapse.
-    built = trainer(targets=targets, steps=250, weight=1.0, sigreg_weight=0.5)
+    more = {"sigreg_weight": 0.5} if targets == "sigreg" else {}
+    built = trainer(targets=targets, steps=250, weight=1.0, **more)
     x, cond = batch("maskgit", 64)
     hidden = torch.ones(1, 64, SHAPE.tokens, dtype=torch.bool)
     built.run(250)

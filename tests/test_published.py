@@ -384,7 +384,7 @@ def test_a_flow_refuses_what_only_a_chain_has(chosen):
 
 
 def test_a_flow_head_refuses_a_variance():
-    with pytest.raises(ValueError, match="head diffusion"):
+    with pytest.raises(ValueError, match="variance does nothing unless head is diffusion"):
         MARSettings(head="flow", variance="learned")
 
 

@@ -699,3 +699,19 @@ def test_levels_of_the_fake_study_are_hamming_distances() -> None:
     train = [code for code in CODES if LEVELS[code] == 0]
     for code in CODES:
         assert LEVELS[code] == min(sum(a != b for a, b in zip(code, other, strict=True)) for other in train)
+
+
+def test_an_interval_inside_the_models_stays_where_the_number_can_be() -> None:
+    """Two seeds far apart: Student's interval would reach below one dimension and beyond a cosine of 1."""
+    from recombine.report.inside import _reading
+    from recombine.studies.monitors import about
+
+    for monitor, values, low, high in (
+        ("rank_me", [2.0, 30.0], 1, None),
+        ("spread", [0.1, 2.0], 0, None),
+        ("mean_cosine", [-0.9, 0.9], -1, 1),
+        ("linear_shape", [0.1, 0.9], 0, 1),
+    ):
+        found = _reading(values, about(monitor)).interval
+        assert found is not None and found.low == low and (high is None or found.high == high)
+    assert _reading([-1.0, 9.0], about("held_out_nll")).interval.low < -10  # a density's may be anything

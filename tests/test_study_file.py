@@ -443,3 +443,27 @@ def test_what_is_wrong_with_a_preset_here_is_reported_at_the_word():
 def test_what_cannot_work_is_refused_by_name(arm, said):
     with pytest.raises(UserError, match=said):
         parse_study(presets(f"tokenizer: vqvae\narms: {{a: {arm}}}"))
+
+
+@pytest.mark.parametrize(
+    ("generator", "said"),
+    [
+        ("{kind: dit, noise_levels: 500}", "noise_levels does nothing unless objective is ddpm"),
+        ("{kind: maskgit, roll: true}", "roll does nothing unless order is halton"),
+        (
+            "{kind: givt, style: causal, choice_temperature: 2}",
+            "choice_temperature does nothing unless style is masked",
+        ),
+        ("{kind: mar, head: flow, temperature: 0.9}", "temperature does nothing unless head is diffusion"),
+    ],
+)
+def test_a_word_that_would_do_nothing_is_refused(generator, said):
+    with pytest.raises(UserError, match=rf"6: arms.a.generator.*{said}"):
+        parse_study(presets(f"tokenizer: vqvae\narms: {{a: {{generator: {generator}}}}}"))
+
+
+def test_a_study_in_full_with_every_default_is_read_back():
+    """What --dry-run prints has idle words too, at their defaults."""
+    for name in library():
+        study = load_study(name)
+        assert parse_study(yaml.safe_dump(study.resolved(), sort_keys=False)) == study

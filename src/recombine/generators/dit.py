@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from recombine.conditioning import ConditioningSettings, Dropped
@@ -28,6 +28,8 @@ from recombine.worlds.base import Factor
 class DiTSettings(Settings):
     """Diffusion of all tokens at once."""
 
+    needs = {word: ("objective", "ddpm") for word in ("noise_levels", "betas", "variance")}
+
     kind: Literal["dit"] = Field(default="dit", description="diffusion transformer: all tokens are denoised together")
     objective: Literal["flow", "ddpm"] = Field(default="flow", description="flow matching (velocity) or DDPM (noise)")
     sampling_steps: int = Field(
@@ -44,12 +46,6 @@ class DiTSettings(Settings):
     )
     guidance: float = Field(default=0.0, ge=0, description="extra weight w in c + w (c - u); 0 is off")
     guided: Guided = "together"
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> "DiTSettings":
-        if self.objective == "flow" and (self.betas != "scaled" or self.variance != "posterior"):
-            raise ValueError("objective flow has no noising chain, so betas and variance do nothing: use ddpm")
-        return self
 
 
 class DiT(Generator):

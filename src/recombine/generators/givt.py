@@ -25,6 +25,8 @@ from recombine.worlds.base import Factor
 class GIVTSettings(Settings):
     """Masked or causal prediction of mixtures of Gaussians."""
 
+    needs = {word: ("style", "masked") for word in ("ratio", "choice_temperature")}
+
     kind: Literal["givt"] = Field(default="givt", description="continuous tokens predicted as mixtures of Gaussians")
     style: Literal["masked", "causal"] = Field(
         default="masked", description="hidden tokens from those shown, or each token from those before it"

@@ -39,6 +39,16 @@ KNOTS, RANGE = 17, 3.0  # where SIGReg compares characteristic functions
 class JepaSettings(Settings):
     """Prediction in feature space beside the generator's own loss."""
 
+    needs = {
+        "hidden_share": ("masks", "random"),
+        "blocks": ("masks", "block"),
+        "block_share": ("masks", "block"),
+        "momentum": ("targets", "ema"),
+        "momentum_end": ("targets", "ema"),
+        "sigreg_weight": ("targets", "sigreg"),
+        "sigreg_directions": ("targets", "sigreg"),
+    }
+
     layers: tuple[int, ...] | None = Field(
         default=None,
         description="blocks whose states are predicted, the first is 0; null: those at the depths of the published 7, "

@@ -36,6 +36,8 @@ from recombine.worlds.base import Factor
 class MARSettings(Settings):
     """Masked prediction of continuous tokens with a diffusion head."""
 
+    needs = {word: ("head", "diffusion") for word in ("noise_levels", "variance", "temperature")}
+
     kind: Literal["mar"] = Field(
         default="mar", description="masked prediction of latents, each token drawn by a small diffusion head"
     )
@@ -68,10 +70,6 @@ class MARSettings(Settings):
         low, high = map(_normal_cdf, _ratio_range(self))
         if high - low < 1e-3:
             raise ValueError("ratio_mean and ratio_std leave nothing between ratio_floor and 1: raise one of them")
-        if self.head == "flow" and self.temperature != 1:
-            raise ValueError("a flow head adds no noise while sampling, so temperature must stay 1: use head diffusion")
-        if self.head == "flow" and self.variance != "posterior":
-            raise ValueError("a flow head adds no noise while sampling, so it has no variance: use head diffusion")
         return self
 
 

@@ -27,6 +27,12 @@ from recombine.worlds.base import Factor
 class MaskGITSettings(Settings):
     """Masked prediction of categories."""
 
+    needs = {
+        "softness": ("targets", "soft"),
+        "choice_temperature": ("order", "confidence"),
+        "roll": ("order", "halton"),
+    }
+
     kind: Literal["maskgit"] = Field(
         default="maskgit",
         description="masked prediction of codes, revealed in order of confidence; needs tokenizer vqvae",

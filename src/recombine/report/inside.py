@@ -5,7 +5,7 @@ The charts are plain SVG without a script. This file turns numbers into places; 
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recombine.judges.statistics import Interval, interval
@@ -76,14 +76,21 @@ def readings(study: Finished) -> Readings:
             own = values.setdefault((row["monitor"], row["layer"], row["level"]), {})
             own.setdefault(row["arm"], {})[row["member"]] = row["value"]
     return {
-        key: {arm: _reading(list(members.values()), about(key[0]).share) for arm, members in own.items()}
+        key: {arm: _reading(list(members.values()), about(key[0])) for arm, members in own.items()}
         for key, own in values.items()
     }
 
 
-def _reading(values: list[float | None], share: bool) -> Reading:
+def _reading(values: list[float | None], what: About) -> Reading:
     finite = [value for value in values if value is not None and math.isfinite(value)]
-    return Reading(interval(finite, share=share) if finite else None, len(values))
+    if not finite:
+        return Reading(None, len(values))
+    found = interval(finite, share=what.share)
+    if found.low is not None and what.least is not None:  # the truth cannot lie beyond
+        found = replace(found, low=max(found.low, what.least))
+    if found.high is not None and what.most is not None:
+        found = replace(found, high=min(found.high, what.most))
+    return Reading(found, len(values))
 
 
 def inside(study: Finished) -> dict[str, Any] | None:

@@ -40,6 +40,8 @@ class About(NamedTuple):
     title: str
     sentence: str
     share: bool = False  # a share of something: between 0 and 1, shown in per cent
+    least: float | None = None  # what the number cannot be below, and above
+    most: float | None = None
 
 
 ABOUT: dict[str, About] = {
@@ -47,21 +49,26 @@ ABOUT: dict[str, About] = {
         "RankMe",
         "How many dimensions a layer really uses to tell images apart, from 1 to the width: the exponential of the "
         "entropy of the singular values of its features less the mean of their position. Near 1, they have collapsed.",
+        least=1,
     ),
     "spread": About(
         "Spread",
         "How much a layer's features differ from image to image at the same position: the standard deviation of a "
         "dimension, averaged over dimensions. 0 means that all images look the same to the layer.",
+        least=0,
     ),
     "least_spread": About(
         "Least spread",
         "The standard deviation over images that a tenth of a layer's dimensions stay below. At 0, these dimensions "
         "are dead.",
+        least=0,
     ),
     "mean_cosine": About(
         "Mean cosine",
         "How alike the directions of two images' features are in a layer, averaged over pairs. At 1, all point the "
         "same way.",
+        least=-1,
+        most=1,
     ),
     "linear_<factor>": About(
         "Read by a linear probe",
@@ -73,11 +80,13 @@ ABOUT: dict[str, About] = {
         "JEPA loss",
         "The loss of predicting the target features of hidden tokens, per layer. It is small after learning and "
         "after collapse alike: read it beside RankMe and the error over the mean.",
+        least=0,
     ),
     "jepa_over_mean": About(
         "JEPA error over the mean",
         "Squared error of the predicted features over that of predicting each position's mean feature. 0 is perfect; "
         "1 is no better than the mean.",
+        least=0,
     ),
     "held_out_nll": About(
         "Held-out negative log-likelihood",
