@@ -87,11 +87,26 @@ def test_dry_run_prints_the_resolved_study(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     Path("study.yaml").write_text(STUDY)
-    assert call(monkeypatch, "run", "study.yaml", "--out", "out", "--dry-run") == 0
+    assert call(monkeypatch, "run", "study.yaml", "--out", "out", "--dry-run", "--no-forecast") == 0
     assert spec.parse_study(capsys.readouterr().out) == spec.parse_study(STUDY)
-    assert call(monkeypatch, "run", "study.yaml", "--dry-run", "--shrink") == 0
+    assert call(monkeypatch, "run", "study.yaml", "--dry-run", "--shrink", "--no-forecast") == 0
     assert spec.parse_study(capsys.readouterr().out).name == "tiny-shrunk"
     assert [path.name for path in tmp_path.iterdir()] == ["study.yaml"]
+
+
+def test_dry_run_says_how_long_it_would_take_and_stays_a_study_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    Path("study.yaml").write_text(STUDY)
+    assert call(monkeypatch, "run", "study.yaml", "--dry-run", "--shrink", "--device", "cpu") == 0
+    printed = capsys.readouterr().out
+    study = spec.parse_study(printed)
+    comments = [line for line in printed.splitlines() if line.startswith("#")]
+    assert comments[0].startswith("# About ") and "on this machine (cpu)" in comments[0]
+    parts = [line.split(":")[0].removeprefix("#").strip() for line in comments[1:]]
+    assert parts[0] == "probe and judge" and {f"arm {name}" for name in study.arms} <= set(parts)
+    assert any(part.startswith("tokenizer ") for part in parts)
+    assert [path.name for path in tmp_path.iterdir()] == ["study.yaml"]  # nothing is kept
 
 
 def test_run_hands_everything_to_the_runner(

@@ -133,6 +133,41 @@ def test_a_model_to_which_all_images_look_alike_shows_it(small_study: Study, sha
     assert values["spread", 0] < 1e-6 and values["rank_me", 0] < 1.5
 
 
+def test_members_that_do_not_fit_together_are_trained_in_parts(
+    finished: Path, small_study: Study, shared_store: Path, tmp_path, monkeypatch, capsys
+):
+    """Out of memory with two members: one at a time, said, with the same table but for rounding."""
+    run = Trainer.run
+
+    def small_memory(self: Trainer, steps: int) -> None:
+        if len(self.seeds) > 1:
+            raise torch.OutOfMemoryError("no memory for two")
+        run(self, steps)
+
+    monkeypatch.setattr(Trainer, "run", small_memory)
+    run_study(small_study, tmp_path / "out", without_arms(shared_store, tmp_path / "store"), "cpu")
+    assert "2 members do not fit into memory together; going on with 1 at a time" in capsys.readouterr().out
+    parts, whole = read_results(tmp_path / "out").to_pylist(), read_results(finished).to_pylist()
+    keys = ("study", "arm", "member", "seed", "step", "composition", "level", "n")
+    assert [[row[key] for key in keys] for row in parts] == [[row[key] for key in keys] for row in whole]
+    for one, other in zip(parts, whole, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-3)
+    facts = json.loads((tmp_path / "out/study.json").read_text())
+    assert facts["arms"]["dit"]["members_at_once"] == [1, 1]
+    assert read_monitors(tmp_path / "out").num_rows == read_monitors(finished).num_rows
+
+
+def test_a_member_that_does_not_fit_by_itself_is_one_sentence(
+    small_study: Study, shared_store: Path, finished: Path, tmp_path, monkeypatch
+):
+    def no_memory(self: Trainer, steps: int) -> None:
+        raise torch.OutOfMemoryError("none at all")
+
+    monkeypatch.setattr(Trainer, "run", no_memory)
+    with pytest.raises(UserError, match="does not fit into the memory of this GPU even with one member"):
+        run_study(small_study, tmp_path / "out", without_arms(shared_store, tmp_path / "store"), "cpu")
+
+
 def test_a_shared_store_knows_no_names(finished: Path, small_study: Study, shared_store: Path, tmp_path, monkeypatch):
     """The same arms under swapped names, in another study, keep their own numbers and pictures."""
 

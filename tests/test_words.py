@@ -155,6 +155,7 @@ def test_examples_of_the_page_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     runner: Any = types.ModuleType("recombine.runner")
     runner.run_study = lambda *_: None
     monkeypatch.setitem(sys.modules, "recombine.runner", runner)
+    monkeypatch.setattr(cli, "_say_forecast", lambda *_: None)  # which would train a little
     assert {language for language, _ in BLOCKS} == {"yaml", "bash", "python"}
     for language, text in BLOCKS:
         if language == "yaml":

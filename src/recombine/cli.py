@@ -50,7 +50,13 @@ def run(
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the results.", show_default="runs/NAME")] = None,
     store: StoreOption = None,
     device: DeviceOption = Device.auto,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it in full, run nothing.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check the study, print it in full and how long it would take; run nothing."),
+    ] = False,
+    with_forecast: Annotated[
+        bool, typer.Option("--forecast/--no-forecast", help="Time a few steps of each part for --dry-run.")
+    ] = True,
     shrink: ShrinkOption = False,
 ) -> None:
     """Run a study: train every arm with every seed, judge, and write the report.
@@ -66,6 +72,8 @@ def run(
         import yaml
 
         typer.echo(yaml.safe_dump(loaded.resolved(), sort_keys=False, allow_unicode=True), nl=False)
+        if with_forecast:
+            _say_forecast(loaded, device)
         return
     _run(loaded, out, store, device)
 
@@ -212,6 +220,21 @@ def version() -> None:
         typer.echo(installed("recombine"))
     except PackageNotFoundError:
         typer.echo("not installed (run from its source)")
+
+
+def _say_forecast(study: "Study", device: Device) -> None:
+    """As comments below the study, so that the whole is a study file still."""
+    from recombine.report.page import duration
+    from recombine.runner import pick_device
+    from recombine.studies.forecast import forecast
+
+    chosen = pick_device(device.value)
+    with _stoppable():
+        found = forecast(study, chosen)
+    memory = "" if found.memory is None else f", with {found.memory / 2**30:.1f} GiB of GPU memory"
+    typer.echo(f"# About {duration(found.total)} on this machine ({chosen.type}){memory}, if it does nothing else:")
+    for part, seconds in found.seconds.items():
+        typer.echo(f"#   {part}: {duration(seconds)}")
 
 
 def _run(study: "Study", out: Path | None, store: Path | None, device: Device) -> None:

@@ -45,6 +45,14 @@ def rank_me(features: Tensor) -> Tensor:
     return _or_nan(torch.special.entr(share).sum(1).exp(), finite)
 
 
+def centred(states: Tensor) -> Tensor:
+    """States (M, N, T, D) less the mean over images at each position; 0 for a member whose images differ by rounding
+    alone, which would have a rank of its own."""
+    apart = states - states.mean(1, keepdim=True)
+    differ = apart.square().mean((1, 2, 3)) > ROUNDING**2 * states.square().mean((1, 2, 3))
+    return torch.where(differ.view(-1, 1, 1, 1), apart, 0.0)
+
+
 def _deviations(features: Tensor) -> tuple[Tensor, Tensor]:
     """Standard deviation over images of every dimension, (M, D), and which members are finite (M,)."""
     x, finite = _finite(features)

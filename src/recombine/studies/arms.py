@@ -1,8 +1,9 @@
 """One arm: all its members trained together, judged at every evaluation, and able to go on after any interruption."""
 
+import gc
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -57,18 +58,66 @@ def run_arm(
         "judging": setting.study.judging.model_dump(mode="json"),
         "arm": arm.model_dump(mode="json"),
         "dtype": str(arm.training.dtype(setting.device)),
-        "seeds": list(setting.study.seeds),
     }
-    if not setting.store.has("arm", recipe):
-        _train_and_store(setting, name, arm, entry, judge, recipe)
-    tensors, facts = setting.store.load("arm", recipe)
-    setting.seconds[f"arm {name}"] = facts["seconds"]
+    parts = _run_members(setting, name, arm, entry, judge, recipe)
+    seconds = sum(facts["seconds"] for _, facts in parts)
+    setting.seconds[f"arm {name}"] = seconds
+    tensors, first = parts[0]
     pictures = {key.removeprefix("pictures."): t for key, t in tensors.items() if key.startswith("pictures.")}
-    # The store knows no names: another study may call the same arm otherwise.
-    named = {
-        key: [{"study": setting.study.name, "arm": name, **row} for row in facts[key]] for key in ("rows", "monitors")
-    }
-    return ArmResult(**named, pictures=pictures, facts={k: v for k, v in facts.items() if k not in named})
+    kept = {key: value for key, value in first.items() if key not in ("rows", "monitors", "seconds", "seeds")}
+    return ArmResult(
+        _joined(parts, "rows", setting.study.name, name),
+        _joined(parts, "monitors", setting.study.name, name),
+        pictures,
+        kept | {"seconds": seconds, "members_at_once": [len(facts["seeds"]) for _, facts in parts]},
+    )
+
+
+Part = tuple[dict[str, Tensor], dict[str, Any]]  # what the store holds of members that were trained together
+
+
+def _run_members(
+    setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, recipe: dict[str, Any]
+) -> list[Part]:
+    """The members of an arm: trained together, or in as many parts as the memory needs. Members never touch each other,
+    so their numbers do not depend on it (but for rounding)."""
+    seeds = setting.study.seeds
+    whole = recipe | {"seeds": list(seeds)}
+    if not setting.store.has("arm", whole):
+        try:
+            _train_and_store(setting, name, arm, entry, judge, whole)
+        except torch.OutOfMemoryError as error:
+            if len(seeds) == 1:
+                raise UserError(
+                    f"arm {name} does not fit into the memory of this GPU even with one member: lower training.batch, "
+                    "training.size or judging.samples."
+                ) from error
+        else:
+            return [setting.store.load("arm", whole)]
+        # Outside of the except block: there the error's traceback would hold the memory.
+        half = (len(seeds) + 1) // 2
+        say(f"arm {name}: {len(seeds)} members do not fit into memory together; going on with {half} at a time")
+        gc.collect()
+        torch.cuda.empty_cache()
+        return [
+            part
+            for some in (seeds[:half], seeds[half:])
+            for part in _run_members(
+                replace(setting, study=setting.study.model_copy(update={"seeds": some})),
+                name, arm, entry, judge, recipe,
+            )
+        ]  # fmt: skip
+    return [setting.store.load("arm", whole)]
+
+
+def _joined(parts: list[Part], key: str, study: str, arm: str) -> Rows:
+    """The rows of all parts as if their members had been trained together. The store knows no names: another study may
+    call the same arm otherwise."""
+    rows, before = [], 0
+    for _, facts in parts:
+        rows += [{"study": study, "arm": arm, **row, "member": row["member"] + before} for row in facts[key]]
+        before += len(facts["seeds"])
+    return sorted(rows, key=lambda row: row["step"]) if len(parts) > 1 else rows
 
 
 def evaluation_steps(steps: int, evaluations: int) -> list[int]:
@@ -134,6 +183,7 @@ def _train_and_store(
     tensors |= {f"pictures.{key}": tensor for key, tensor in pictures.items()}
     parameters = sum(weight.numel() for weight in trainer.generator.parameters()) // len(setting.study.seeds)
     facts = {"rows": rows, "monitors": monitors, "seconds": seconds, "parameters": parameters}
+    facts["seeds"] = list(setting.study.seeds)
     setting.store.save("arm", recipe, tensors, facts)
     work.remove()
     say(

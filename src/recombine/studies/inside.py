@@ -128,7 +128,7 @@ class Inside:
         parts = list(zip(x.split(AT_ONCE, 1), cond.split(AT_ONCE, 1), strict=True))
         for layer in layers:  # one at a time: all layers of all tokens would fill a small GPU
             state = torch.cat([generator(*part, None, (layer,))[0].float() for part in parts], dim=1)  # (M, N, T, D)
-            tokens = (state - state.mean(1, keepdim=True)).flatten(1, 2)
+            tokens = measure.centred(state).flatten(1, 2)
             yield "rank_me", layer, None, measure.rank_me(tokens)
             yield "spread", layer, None, measure.spread(tokens)
             yield "least_spread", layer, None, measure.least_spread(tokens)
