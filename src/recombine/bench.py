@@ -21,7 +21,7 @@ from recombine.nets.backbone import SIZES, Dimensions, grid_positions, sinusoid
 from recombine.training import Trainer, TrainingData, TrainingSettings
 from recombine.worlds import Shapes2D, Shapes2DSettings
 
-CHANNELS, IMAGES = 16, 4000
+CHANNELS = 16
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,19 @@ class Case:
     members: int
     side: int  # tokens a side
     batch: int  # per member
+    width: int | None = None  # another than the size's, with heads as wide
+    images: int = 4000  # of data
 
     @property
     def tokens(self) -> int:
         return self.side**2
+
+    @property
+    def dimensions(self) -> Dimensions:
+        own = SIZES[self.size]
+        if self.width is None:
+            return own
+        return Dimensions(own.depth, self.width, self.width * own.heads // own.width)
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,7 @@ def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None
 
 def flops(case: Case) -> float:
     """Of one step of one member: the products of the blocks, forward and twice as much backward."""
-    d, tokens = SIZES[case.size], case.tokens
+    d, tokens = case.dimensions, case.tokens
     return 3 * case.batch * d.depth * (2 * tokens * 12 * d.width**2 + 4 * tokens**2 * d.width)
 
 
@@ -144,8 +153,8 @@ def matrix_rate(device: torch.device) -> float:
 
 
 def _data(case: Case, device: torch.device) -> TrainingData:
-    x = torch.randn(IMAGES, case.tokens, CHANNELS, device=device)
-    return TrainingData(x, None, torch.randint(2, (IMAGES, 3), device=device).float())
+    x = torch.randn(case.images, case.tokens, CHANNELS, device=device)
+    return TrainingData(x, None, torch.randint(2, (case.images, 3), device=device).float())
 
 
 def time_members(case: Case, members: int, device: torch.device) -> tuple[float, float]:
@@ -154,7 +163,7 @@ def time_members(case: Case, members: int, device: torch.device) -> tuple[float,
     shape = TokenShape((case.side, case.side), CHANNELS, None)
     factors = Shapes2D(Shapes2DSettings()).factors
     generator = build_generator(
-        DiTSettings(), shape, ConditioningSettings(), factors, SIZES[case.size], range(members)
+        DiTSettings(), shape, ConditioningSettings(), factors, case.dimensions, range(members)
     ).to(device)
     settings = TrainingSettings.model_validate({"size": case.size, "batch": case.batch})
     trainer = Trainer(generator, _data(case, device), settings)
@@ -165,8 +174,7 @@ def time_members(case: Case, members: int, device: torch.device) -> tuple[float,
 
 def time_plain(case: Case, device: torch.device) -> float:
     """Seconds per step of the plain loop."""
-    dimensions = SIZES[case.size]
-    model = PlainDiT(dimensions, (case.side, case.side)).to(device)
+    model = PlainDiT(case.dimensions, (case.side, case.side)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01)
     average = [parameter.detach().clone() for parameter in model.parameters()]
     data = _data(case, device)
