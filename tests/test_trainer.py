@@ -123,6 +123,7 @@ def test_averaged_weights_forget_the_start_and_have_the_named_width():
         weight[step - 1] = 1 - kept
         position.append(step / steps)
     assert weight.sum().item() == pytest.approx(1, abs=1e-4)  # nothing of the initial weights is left
+    assert ema.initial_share(steps, gamma) == 0
     place = torch.tensor(position)
     mean = (weight * place).sum()
     assert ((weight * (place - mean) ** 2).sum().sqrt()).item() == pytest.approx(0.1, abs=0.002)

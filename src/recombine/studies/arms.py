@@ -23,7 +23,7 @@ from recombine.splits import code
 from recombine.studies.inside import Inside, has_monitors
 from recombine.studies.spec import Arm
 from recombine.studies.stages import RECIPES, FittedTokenizer, Setting, ready, to_images, token_shape, training_data
-from recombine.training import Trainer
+from recombine.training import Trainer, ema
 from recombine.worlds import make_images
 
 DATA_SEED = 0  # all arms and members train on the same images; members choose their own batches
@@ -64,12 +64,19 @@ def run_arm(
     setting.seconds[f"arm {name}"] = seconds
     tensors, first = parts[0]
     pictures = {key.removeprefix("pictures."): t for key, t in tensors.items() if key.startswith("pictures.")}
+    width = arm.training.ema_width
+    initial = None if width is None else ema.initial_share(arm.training.steps, ema.power_of_width(width))
     kept = {key: value for key, value in first.items() if key not in ("rows", "monitors", "seconds", "seeds")}
     return ArmResult(
         _joined(parts, "rows", setting.study.name, name),
         _joined(parts, "monitors", setting.study.name, name),
         pictures,
-        kept | {"seconds": seconds, "members_at_once": [len(facts["seeds"]) for _, facts in parts]},
+        kept
+        | {
+            "seconds": seconds,
+            "initial_weights_in_average": initial,
+            "members_at_once": [len(facts["seeds"]) for _, facts in parts],
+        },
     )
 
 

@@ -22,6 +22,11 @@ def power_of_width(width: float) -> float:
     return (low + high) / 2
 
 
+def initial_share(steps: int, gamma: float) -> float:
+    """How much of the initial weights is left in the average after `steps` updates: the product of all decays."""
+    return float(decay(torch.arange(1, steps + 1), gamma).prod())
+
+
 def decay(step: Tensor, gamma: float) -> Tensor:
     """The share of the old average kept at `step` = 1, 2, …: 0 at the first."""
     return (1 - 1 / step.to(torch.float64)).pow(gamma + 1).to(torch.float32)
