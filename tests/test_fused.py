@@ -12,16 +12,19 @@ from torch.nn import functional as F
 
 from recombine.nets import fused
 from recombine.nets.backbone import Backbone, Dimensions
-from recombine.nets.layers import SeedStream
+from recombine.nets.layers import Linear, SeedStream
+from recombine.nets.token_head import TokenHead
+from recombine.training.flat import Flat
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
 
 def attention(ours: bool, qkv: Tensor, bias: Tensor, heads: int) -> Tensor:
     if ours:
-        from recombine.nets.fused.attention import attention
+        from recombine.nets.fused.attention import MOST_TOKENS, attention
+        from recombine.nets.fused.tiled_attention import tiled_attention
 
-        return attention(qkv, bias, heads)
+        return (attention if qkv.shape[2] <= MOST_TOKENS else tiled_attention)(qkv, bias, heads)
     members, batch, tokens, width = qkv.shape
     parts = (qkv + bias[:, None]).view(members * batch, tokens, 3, heads, width // 3 // heads).permute(2, 0, 3, 1, 4)
     mixed = F.scaled_dot_product_attention(*parts)
@@ -51,20 +54,47 @@ def norm(ours: bool, x: Tensor, ada: Tensor) -> Tensor:
 
 def bias_gelu(ours: bool, x: Tensor, bias: Tensor) -> Tensor:
     if ours:
-        from recombine.nets.fused.gelu import bias_gelu
+        from recombine.nets.fused.activation import bias_gelu
 
         return bias_gelu(x, bias)
     return F.gelu(x + bias[:, None], approximate="tanh")
 
 
+def bias_silu(ours: bool, x: Tensor, bias: Tensor) -> Tensor:
+    if ours:
+        from recombine.nets.fused.activation import bias_silu
+
+        return bias_silu(x, bias)
+    return F.silu(x + bias[:, None])
+
+
+def token_norms(ours: bool, x: Tensor, y: Tensor, gate: Tensor, mod: Tensor, bias: Tensor, ada: Tensor) -> Tensor:
+    """Both kernels of a token head, one after the other; (M, B, T, W) is taken as (M, N, W)."""
+    x, y, gate, mod = (t.flatten(1, 2) for t in (x, y, gate, mod))
+    width = x.shape[-1]
+    if ours:
+        from recombine.nets.fused.token_norm import token_norm, token_residual_norm
+
+        h = token_norm(x, mod, ada[..., : 2 * width])
+        summed, h = token_residual_norm(h, y, bias, gate, ada[..., 2 * width :], mod, ada[..., : 2 * width])
+    else:
+        (shift, scale), gates = (mod + ada[..., : 2 * width]).chunk(2, dim=-1), gate + ada[..., 2 * width :]
+        h = F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + scale) + shift
+        summed = h + gates * (y + bias)
+        h = F.layer_norm(summed, summed.shape[-1:], eps=1e-6) * (1 + scale) + shift
+    return torch.cat([summed, h], dim=-1)
+
+
 def check(device: str, dtype: torch.dtype, limit: float) -> None:
     """Outputs and all gradients of every kernel, for fresh random inputs of several shapes."""
-    wide = [(2, 3, 9, 32), (1, 2, 49, 384), (3, 2, 16, 64), (2, 1, 1, 48)]
-    heads = [(2, 3, 9, 2, 16), (1, 2, 49, 4, 64), (2, 1, 64, 2, 32), (1, 2, 1, 2, 16)]
+    wide = [(2, 3, 9, 32), (1, 2, 49, 384), (3, 2, 16, 64), (2, 1, 1, 48), (2, 2, 150, 32)]
+    heads = [(2, 3, 9, 2, 16), (1, 2, 49, 4, 64), (2, 1, 64, 2, 32), (1, 2, 1, 2, 16), (2, 1, 81, 2, 16)]
+    heads += [(1, 1, 200, 1, 64), (1, 2, 128, 2, 32)]
     cases = [(attention, (m, b, t, 3 * h * e), {"heads": h}, (m, 1, 3 * h * e)) for m, b, t, h, e in heads]
     cases += [(residual_norm, s, {}, s, (s[0], 1, s[3]), (*s[:2], 1, 3 * s[3])) for s in wide]
     cases += [(norm, s, {}, (*s[:2], 1, 2 * s[3])) for s in wide]
-    cases += [(bias_gelu, s, {}, (s[0], 1, s[3])) for s in wide]
+    cases += [(act, s, {}, (s[0], 1, s[3])) for s in wide for act in (bias_gelu, bias_silu)]
+    cases += [(token_norms, s, {}, s, s, (*s[:3], 2 * s[3]), (s[0], 1, s[3]), (s[0], 1, 3 * s[3])) for s in wide]
     for seed, (function, shape, words, *others) in enumerate(cases):
         source = torch.Generator().manual_seed(seed)
         # Biases are parameters, so they stay in float32.
@@ -105,8 +135,11 @@ def check_update(device: str) -> None:
             reference.step()
             at = torch.tensor([step, 0.01, 0.9], device=device)
             numbers = step_numbers(at[0], at[1], betas, at[2])
-            adamw(weights, gradients, moments, average, scale, numbers, decay, betas)
+            low = torch.zeros_like(weights, dtype=torch.bfloat16) if averages else None
+            adamw(weights, gradients, moments, average, low, scale, numbers, decay, betas)
             assert (gradients == 0).all()
+            if low is not None:  # interpreted, bfloat16 is rounded down
+                torch.testing.assert_close(low.float(), weights, rtol=2**-7, atol=1e-6)
             for member, own in enumerate(theirs):
                 torch.testing.assert_close(weights[member], own.detach(), rtol=1e-5, atol=1e-6)
                 expected[member].lerp_(own.detach(), 0.1)
@@ -119,6 +152,26 @@ def check_update(device: str) -> None:
 def test_on_a_gpu_the_kernels_are_torchs_operations():
     check("cuda", torch.bfloat16, 1.5e-2)
     check_update("cuda")
+
+
+@pytest.mark.gpu
+@GPU
+def test_a_product_with_low_weights_adds_its_gradient_itself():
+    layer = Linear(96, 64, SeedStream([0, 1])).cuda()
+    x = torch.randn(2, 3, 50, 96, device="cuda", dtype=torch.bfloat16)
+    weight = torch.randn(2, 3, 50, 64, device="cuda", dtype=torch.bfloat16)
+    found = []
+    for low in (False, True):
+        flat = Flat({"weight": layer.weight}, 0.0, torch.bfloat16 if low else None)
+        given = x.clone().requires_grad_()
+        for _ in range(2):  # the second time it is added
+            out = layer.product(given)
+            out.backward(weight)
+        found.append([out, given.grad, flat.gradients.clone()])
+        with torch.no_grad():
+            assert torch.equal(layer.product(x), out)
+    for exact, close in zip(*found, strict=True):
+        assert (close.double() - exact.double()).norm() < 1e-2 * exact.double().norm()
 
 
 def test_interpreted_the_kernels_are_torchs_operations():
@@ -148,7 +201,7 @@ def shaken(grid: tuple[int, int]) -> Backbone:
 @GPU
 @pytest.mark.parametrize("grid", [(4, 4), (7, 7), (9, 9)])
 def test_a_whole_backbone_in_bfloat16_is_close_to_the_exact_one(grid):
-    """Outputs and gradients; at 81 tokens attention is torch's, beside our other kernels."""
+    """Outputs and gradients; at 81 tokens attention goes by tiles."""
     backbone = shaken(grid)
     x = torch.randn(2, 6, grid[0] * grid[1], 64, generator=torch.Generator().manual_seed(1))
     c = torch.randn(2, 6, 64, generator=torch.Generator().manual_seed(2))
@@ -164,3 +217,26 @@ def test_a_whole_backbone_in_bfloat16_is_close_to_the_exact_one(grid):
         found[-1] = [tensor.detach().double().cpu() for tensor in found[-1]]
     for exact, close in zip(*found, strict=True):
         assert (close - exact).norm() < 0.05 * exact.norm().clamp(min=1e-2)
+
+
+@pytest.mark.gpu
+@GPU
+def test_a_token_head_in_bfloat16_is_close_to_the_exact_one():
+    head = TokenHead(6, 48, 2, 32, SeedStream([0, 1]), 6)
+    source = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in head.parameters():
+            weight += 0.1 * torch.randn(weight.shape, generator=source)
+    x, z = torch.randn(2, 70, 1, 6, generator=source), torch.randn(2, 70, 1, 48, generator=source)
+    for t in (torch.rand(2, 70, 1, generator=source), torch.rand(2, 1, 1, generator=source)):
+        found = []
+        for device, dtype in (("cpu", torch.float32), ("cuda", torch.bfloat16)):
+            model = head.to(device)
+            model.zero_grad()
+            outputs = model(x.to(device), t.to(device), z.to(device, dtype))
+            outputs.square().sum().backward()
+            found.append(
+                [tensor.detach().double().cpu() for tensor in (outputs, *(p.grad for p in model.parameters()))]
+            )
+        for exact, close in zip(*found, strict=True):
+            assert (close - exact).norm() < 0.05 * exact.norm().clamp(min=1e-2)

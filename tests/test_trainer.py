@@ -217,3 +217,32 @@ def test_the_cuda_graph_takes_the_steps_the_cpu_takes(name):
     torch.testing.assert_close(
         torch.tensor(device.take_mean_loss(30)), torch.tensor(host.take_mean_loss(30)), rtol=1e-2, atol=1e-3
     )
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_weights_in_fewer_bits_follow_the_others():
+    device = Trainer(
+        generator("dit-flow", [0, 1]).to("cuda"),
+        TrainingData(data("dit-flow").x.cuda(), None, data("dit-flow").cond.cuda()),
+        TrainingSettings(size="xs", batch=8, steps=100),
+    )
+
+    def check() -> None:
+        for flat in device.flats:
+            assert flat.low is not None and torch.equal(flat.low, flat.weights.bfloat16())
+
+    check()
+    device.run(8)
+    check()
+    own = [flat.weights.clone() for flat in device.flats]
+    with device.averaged():
+        check()
+        assert not torch.equal(device.flats[0].weights, own[0])
+    check()
+    assert torch.equal(device.flats[0].weights, own[0])
+    state = {name: tensor.clone() for name, tensor in device.state().items()}
+    device.run(2)
+    device.load(state)
+    check()
+    assert torch.equal(device.flats[0].weights, own[0])

@@ -62,8 +62,19 @@ class TimeEmbedding(nn.Module):
         self.frequencies = frequencies
         self.layers = nn.Sequential(Linear(frequencies, width, seeds), nn.SiLU(), Linear(width, width, seeds))
 
+    def waves(self, t: Tensor) -> Tensor:
+        """What the first layer takes."""
+        return sinusoid(t * 1000, self.frequencies)
+
+    @property
+    def ends(self) -> tuple[Linear, Linear]:
+        """The first layer and the last."""
+        first, _, last = self.layers
+        assert isinstance(first, Linear) and isinstance(last, Linear)
+        return first, last
+
     def forward(self, t: Tensor, dtype: torch.dtype) -> Tensor:
-        return self.layers(sinusoid(t * 1000, self.frequencies).to(dtype))
+        return self.layers(self.waves(t).to(dtype))
 
 
 @dataclass(frozen=True)
@@ -116,7 +127,7 @@ class Block(nn.Module):
     def expand(self, h: Tensor) -> Tensor:
         """The inner layer of the MLP."""
         if fused.suits(h):
-            from recombine.nets.fused.gelu import bias_gelu
+            from recombine.nets.fused.activation import bias_gelu
 
             return bias_gelu(self.up.product(h), self.up.bias)
         return nn.functional.gelu(self.up(h), approximate="tanh")
@@ -127,10 +138,12 @@ class Block(nn.Module):
         members, batch, tokens, width = x.shape
         features = width // self.heads
         if cache is None and not causal and fused.suits(x):
-            from recombine.nets.fused.attention import attention, takes
+            from recombine.nets.fused.attention import MOST_TOKENS, attention, takes
+            from recombine.nets.fused.tiled_attention import tiled_attention
 
-            if takes(tokens, features):
-                return attention(self.qkv.product(x), self.qkv.bias, self.heads)
+            if takes(features):
+                own = attention if tokens <= MOST_TOKENS else tiled_attention
+                return own(self.qkv.product(x), self.qkv.bias, self.heads)
         q, k, v = self.qkv(x).view(members * batch, tokens, 3, self.heads, features).permute(2, 0, 3, 1, 4)
         if cache is not None:
             k, v = cache.extend(k, v)  # the next token sees all that came before, so there is nothing to mask

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+FEW_ROWS = 32  # tables so small are faster as a product on a GPU: the gradient of a lookup is a scatter
+
 
 class SeedStream:
     """The seeds of the members and one generator for each: handed from layer to layer while a network is built."""
@@ -47,9 +49,18 @@ class Linear(nn.Module):
         )  # (M, in, out)
         self.bias = nn.Parameter(torch.zeros(len(seeds), 1, outputs))
 
-    def product(self, x: Tensor) -> Tensor:
-        """The map without its bias."""
-        y = torch.bmm(x.reshape(x.shape[0], -1, x.shape[-1]), self.weight.to(x.dtype))  # (M, B * ..., out)
+    def product(self, x: Tensor, outputs: slice = slice(None)) -> Tensor:
+        """The map without its bias; of some outputs only."""
+        rows = x.reshape(x.shape[0], -1, x.shape[-1])
+        low: Tensor | None = getattr(self.weight, "low", None)  # a trainer's copy of the weights in fewer bits
+        if low is None or low.dtype != x.dtype:
+            y = torch.bmm(rows, self.weight[..., outputs].to(x.dtype))  # (M, B * ..., out)
+        elif torch.is_grad_enabled():
+            from recombine.nets.fused.product import product
+
+            y = product(rows, self.weight, low, outputs)
+        else:
+            y = torch.bmm(rows, low[..., outputs])
         return y.view(*x.shape[:-1], y.shape[-1])
 
     def forward(self, x: Tensor) -> Tensor:
@@ -66,6 +77,9 @@ class Table(nn.Module):
 
     def forward(self, indices: Tensor) -> Tensor:
         members, rows, width = self.weight.shape
+        if indices.is_cuda and rows <= FEW_ROWS:
+            chosen = nn.functional.one_hot(indices.flatten(1), rows).to(self.weight.dtype)  # (M, B * ..., rows)
+            return torch.bmm(chosen, self.weight).view(*indices.shape, width)
         offset = torch.arange(members, device=indices.device).view(-1, *[1] * (indices.dim() - 1)) * rows
         return nn.functional.embedding(indices + offset, self.weight.reshape(members * rows, width))
 

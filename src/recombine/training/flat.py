@@ -18,9 +18,10 @@ ALIGN = 64  # numbers: every weight starts where 16-byte loads of any dtype may 
 
 class Flat:
     """Weights (M, ...) as views of one tensor (M, P), and their gradients as views of another. The numbers between them
-    are 0 and stay so."""
+    are 0 and stay so. With `low`, a third holds the weights in that dtype; a weight's part of it is its attribute `low`
+    (see `nets/layers.py`)."""
 
-    def __init__(self, weights: dict[str, nn.Parameter], decay: float):
+    def __init__(self, weights: dict[str, nn.Parameter], decay: float, low: torch.dtype | None = None):
         self.decay = decay
         self.places: dict[str, tuple[int, torch.Size]] = {}  # where each weight begins, and its shape
         width = 0
@@ -35,6 +36,17 @@ class Flat:
         for name, weight in weights.items():
             views[name].copy_(weight.detach())
             weight.data, weight.grad = views[name], gradients[name]
+        self.low = None if low is None else self.weights.to(low)
+        if self.low is not None:
+            for name, view in self.views(self.low).items():
+                weights[name].low = view  # type: ignore[attr-defined]
+
+    @torch.no_grad()
+    def set(self, weights: Tensor) -> None:
+        """Take the numbers of `weights` (M, P)."""
+        self.weights.copy_(weights)
+        if self.low is not None:
+            self.low.copy_(weights)
 
     def views(self, tensor: Tensor) -> dict[str, Tensor]:
         """The weights' parts (M, ...) of a tensor (M, P), by name."""

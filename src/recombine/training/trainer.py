@@ -56,7 +56,9 @@ class Trainer:
             decays = name.endswith("weight") and not name.startswith(generator.undecayed)
             key = name.startswith(generator.additions), settings.weight_decay if decays else 0.0
             groups.setdefault(key, {})[name] = weight
-        self.flats = [Flat(some, decay) for (_, decay), some in groups.items()]
+        # Products of bfloat16 activations take weights in bfloat16, which the update kernel writes beside the others.
+        lowers = self.device.type == "cuda" and fused.HAVE and generator.dtype == torch.bfloat16
+        self.flats = [Flat(some, decay, torch.bfloat16 if lowers else None) for (_, decay), some in groups.items()]
         clipped: dict[bool, list[Flat]] = {}  # together: the generator, and its additions
         for (addition, _), flat in zip(groups, self.flats, strict=True):
             clipped.setdefault(addition, []).append(flat)
@@ -136,7 +138,7 @@ class Trainer:
                 moments = self.optimizer.state[flat.weights]
                 pair = moments["exp_avg"], moments["exp_avg_sq"]
                 other = average if self.averages else None
-                adamw(flat.weights, flat.gradients, pair, other, scales[id(flat)], numbers, flat.decay, betas)
+                adamw(flat.weights, flat.gradients, pair, other, flat.low, scales[id(flat)], numbers, flat.decay, betas)
             return
         for flat in self.flats:
             flat.gradients.mul_(scales[id(flat)][:, None])
@@ -166,13 +168,14 @@ class Trainer:
         if self.gamma is None:
             yield
             return
-        weights = [flat.weights for flat in self.flats]
-        own = [weight.clone() for weight in weights]
-        torch._foreach_copy_(weights, self.average)
+        own = [flat.weights.clone() for flat in self.flats]
+        for flat, average in zip(self.flats, self.average, strict=True):
+            flat.set(average)
         try:
             yield
         finally:
-            torch._foreach_copy_(weights, own)
+            for flat, weights in zip(self.flats, own, strict=True):
+                flat.set(weights)
 
     def _named(self) -> dict[str, Tensor]:
         """What there is for every weight, by name."""
@@ -201,6 +204,7 @@ class Trainer:
         for name, tensor in self._named().items():
             tensor.copy_(tensors[name])
         for flat in self.flats:
+            flat.set(flat.weights)
             self.optimizer.state[flat.weights]["step"].fill_(self.steps_done)
 
 

@@ -125,9 +125,9 @@ class _Attention(torch.autograd.Function):
         return grad_qkv, sums.sum(1, keepdim=True), None
 
 
-def takes(tokens: int, features: int) -> bool:
-    """Whether it fits into a tile."""
-    return tokens <= MOST_TOKENS and features in (16, 32, 64, 128)
+def takes(features: int) -> bool:
+    """Whether a head of so many features fits the kernels."""
+    return features in (16, 32, 64, 128)
 
 
 def attention(qkv: Tensor, bias: Tensor, heads: int) -> Tensor:

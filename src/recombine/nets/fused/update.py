@@ -1,5 +1,6 @@
-"""One GPU kernel for the whole update of flat weights: clip, AdamW (Loshchilov and Hutter 2019), average, and set the
-gradients to 0. Each number is read and written once; torch's own operations would do so three times.
+"""One GPU kernel for the whole update of flat weights: clip, AdamW (Loshchilov and Hutter 2019), average, copy to
+bfloat16, and set the gradients to 0. Each number is read and written once; torch's own operations would do so four
+times.
 
 Shapes: M members, P numbers of one member.
 """
@@ -20,6 +21,7 @@ def _adamw(
     first,
     second,
     average,
+    low,
     scale,
     numbers,
     each,
@@ -27,6 +29,7 @@ def _adamw(
     beta1,
     beta2,
     AVERAGES: tl.constexpr,
+    LOWERS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     member = tl.program_id(1).to(tl.int64)
@@ -49,6 +52,8 @@ def _adamw(
     if AVERAGES:
         a = tl.load(average + place, mask=inside, other=0.0)
         tl.store(average + place, a + (1 - tl.load(numbers + 3)) * (w - a), mask=inside)
+    if LOWERS:
+        tl.store(low + place, w.to(low.dtype.element_ty), mask=inside)
 
 
 def adamw(
@@ -56,18 +61,20 @@ def adamw(
     gradients: Tensor,
     moments: tuple[Tensor, Tensor],
     average: Tensor | None,
+    low: Tensor | None,
     scale: Tensor,
     numbers: Tensor,
     decay: float,
     betas: tuple[float, float],
 ) -> None:
-    """Update weights, both moments and the average (M, P) in place, and set the gradients to 0. `scale` (M,) multiplies
-    each member's gradient; `numbers` are the rate, 1 - beta1^t, 1 - beta2^t and the share of the average kept."""
+    """Update weights, both moments, the average and the copy in fewer bits (all M, P) in place, and set the gradients
+    to 0. `scale` (M,) multiplies each member's gradient; `numbers` are the rate, 1 - beta1^t, 1 - beta2^t and the share
+    of the average kept."""
     members, each = weights.shape
-    other = weights if average is None else average
+    others = weights if average is None else average, weights if low is None else low
     _adamw[(triton.cdiv(each, BLOCK), members)](
-        weights, gradients, *moments, other, scale, numbers, each, decay, *betas, average is not None, BLOCK,
-        num_warps=4,
+        weights, gradients, *moments, *others, scale, numbers, each, decay, *betas, average is not None,
+        low is not None, BLOCK, num_warps=4,
     )  # fmt: skip
 
 
