@@ -36,12 +36,18 @@ def test_the_plain_loop_trains_the_same_model():
         give(plain.time[2], ours.time.layers[2])
         for table, own in zip(plain.labels, ours.condition.tables.values(), strict=True):
             table.weight.copy_(own.weight[0])
+        ada = ours.backbone.ada  # of all blocks, one after the other, then of the output
+        done = 0
+        for linear in [*(block.ada[1] for block in plain.blocks), plain.ada[1]]:
+            some = slice(done, done + linear.out_features)
+            linear.weight.copy_(ada.weight[0, :, some].T)
+            linear.bias.copy_(ada.bias[0, 0, some])
+            done += linear.out_features
+        assert done == ada.weight.shape[2]
         for block, own in zip(plain.blocks, ours.backbone.blocks, strict=True):
             for theirs, mine in ((block.qkv, own.qkv), (block.out, own.out), (block.mlp[0], own.up)):
                 give(theirs, mine)
             give(block.mlp[2], own.down)
-            give(block.ada[1], own.ada)
-        give(plain.ada[1], ours.backbone.ada)
         give(plain.head, ours.backbone.head)
     x, t = torch.randn(4, 9, 16, generator=source), torch.rand(4, generator=source)
     labels = torch.randint(2, (4, 3), generator=source)

@@ -115,7 +115,8 @@ class Jepa(nn.Module):
             for _ in self.layers
         )
         # What a pass over clean tokens uses: the embeddings and the blocks up to the last one chosen.
-        trunk = ("inputs.", "condition.", "time.", *(f"backbone.blocks.{i}." for i in range(self.layers[-1] + 1)))
+        blocks = [f"backbone.blocks.{i}." for i in range(self.layers[-1] + 1)]
+        trunk = ("inputs.", "condition.", "time.", "backbone.ada.", *blocks)
         self.trunk = [name for name, _ in generator.named_parameters() if name.startswith(trunk)]
         if settings.targets in ("ema", "random"):
             weights = dict(generator.named_parameters())

@@ -111,14 +111,18 @@ class Block(nn.Module):
         self.out = Linear(width, width, seeds)
         self.up = Linear(width, 4 * width, seeds)
         self.down = Linear(4 * width, width, seeds)
-        self.ada = Linear(width, 6 * width, seeds, zero=True)
 
     def forward(
-        self, x: Tensor, pending: Pending | None, c: Tensor, causal: bool, cache: "KeysAndValues | None"
+        self,
+        x: Tensor,
+        pending: Pending | None,
+        modulation: Sequence[Tensor],
+        causal: bool,
+        cache: "KeysAndValues | None",
     ) -> tuple[Tensor, Tensor, Pending]:
-        """x (M, B, T, D) with what is pending on it, c (M, B, 1, D) already through SiLU: x as the block receives it, x
-        as it leaves it, and what is then pending on that. With a cache, x is the next token alone, T = 1."""
-        shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.ada(c).chunk(6, dim=-1)
+        """x (M, B, T, D) with what is pending on it, modulated by six of (M, B, 1, D): x as the block receives it, x as
+        it leaves it, and what is then pending on that. With a cache, x is the next token alone, T = 1."""
+        shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = modulation
         received, h = add_and_normalise(x, pending, shift_a, scale_a)
         mixed = Pending(self.out.product(self.attend(h, causal, cache)), self.out.bias, gate_a)
         x, h = add_and_normalise(received, mixed, shift_m, scale_m)
@@ -175,7 +179,8 @@ class Backbone(nn.Module):
         width = dimensions.width
         self.register_buffer("positions", grid_positions(grid, width), persistent=False)
         self.blocks = nn.ModuleList(Block(dimensions, seeds) for _ in range(dimensions.depth))
-        self.ada = Linear(width, 2 * width, seeds, zero=True)
+        # The modulations of all blocks, six each, and of the output, two: one product, since all follow from c alone.
+        self.ada = Linear(width, (6 * dimensions.depth + 2) * width, seeds, zero=True)
         self.head = Linear(width, outputs, seeds, zero=True)
 
     def forward(self, x: Tensor, c: Tensor, causal: bool = False) -> Tensor:
@@ -213,21 +218,22 @@ class Backbone(nn.Module):
         cache: list[KeysAndValues] | None = None,
         states: list[Tensor] | None = None,
         blocks: int | None = None,
-    ) -> tuple[Tensor, Pending, Tensor]:
-        """x after the first `blocks` (all), what is pending on it, and c through SiLU, (M, B, 1, D). `states` collects
-        x after every block but the last."""
-        c = nn.functional.silu(c)[:, :, None]
+    ) -> tuple[Tensor, Pending, Sequence[Tensor]]:
+        """x after the first `blocks` (all), what is pending on it, and the output's modulation, two of (M, B, 1, D).
+        `states` collects x after every block but the last."""
+        modulations = self.ada(nn.functional.silu(c)[:, :, None]).chunk(6 * len(self.blocks) + 2, dim=-1)
         pending: Pending | None = None
         for i, block in enumerate(self.blocks[:blocks]):
-            received, x, pending = block(x, pending, c, causal, cache[i] if cache is not None else None)
+            own = modulations[6 * i : 6 * i + 6]
+            received, x, pending = block(x, pending, own, causal, cache[i] if cache is not None else None)
             if states is not None and i > 0:
                 states.append(received)
         assert pending is not None, "a backbone has at least one block"
-        return x, pending, c
+        return x, pending, modulations[-2:]
 
-    def _outputs(self, x: Tensor, pending: Pending, c: Tensor) -> tuple[Tensor, Tensor]:
+    def _outputs(self, x: Tensor, pending: Pending, modulation: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Outputs (M, B, T, outputs), and x after the last block."""
-        shift, scale = self.ada(c).chunk(2, dim=-1)
+        shift, scale = modulation
         x, h = add_and_normalise(x, pending, shift, scale)
         # The last map is done in float32: bfloat16 outputs near 1 come in steps of 0.008, too coarse for a density's
         # mean.

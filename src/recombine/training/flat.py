@@ -19,7 +19,7 @@ ALIGN = 64  # numbers: every weight starts where 16-byte loads of any dtype may 
 class Flat:
     """Weights (M, ...) as views of one tensor (M, P), and their gradients as views of another. The numbers between them
     are 0 and stay so. With `low`, a third holds the weights in that dtype; a weight's part of it is its attribute `low`
-    (see `nets/layers.py`)."""
+    (see `nets/layers.py`), and `written` tells which of its gradient's columns a product has put there in this step."""
 
     def __init__(self, weights: dict[str, nn.Parameter], decay: float, low: torch.dtype | None = None):
         self.decay = decay
@@ -36,10 +36,24 @@ class Flat:
         for name, weight in weights.items():
             views[name].copy_(weight.detach())
             weight.data, weight.grad = views[name], gradients[name]
+        self._all = list(weights.values())
         self.low = None if low is None else self.weights.to(low)
         if self.low is not None:
             for name, view in self.views(self.low).items():
-                weights[name].low = view  # type: ignore[attr-defined]
+                weights[name].low, weights[name].written = view, set()  # type: ignore[attr-defined]
+
+    def clear(self) -> None:
+        """Make ready for the next step: gradients that products write are left as they are, the others become 0. (In a
+        step that is replayed a weight has such a gradient always or never.)"""
+        written = [weight for weight in self._all if getattr(weight, "written", None)]
+        if not written:
+            self.gradients.zero_()
+            return
+        for weight in self._all:
+            if weight.grad is not None and not any(weight is other for other in written):
+                weight.grad.zero_()
+        for weight in written:
+            weight.written.clear()  # type: ignore[attr-defined]
 
     @torch.no_grad()
     def set(self, weights: Tensor) -> None:

@@ -121,7 +121,7 @@ class Trainer:
 
     @torch.no_grad()
     def _update(self) -> None:
-        """Clip, AdamW, average; afterwards the gradients are 0."""
+        """Clip, AdamW, average; afterwards the gradients are ready for the next step."""
         kept = None if self.gamma is None else ema.decay(self.step, self.gamma)
         scales = {
             id(flat): scale
@@ -139,12 +139,13 @@ class Trainer:
                 pair = moments["exp_avg"], moments["exp_avg_sq"]
                 other = average if self.averages else None
                 adamw(flat.weights, flat.gradients, pair, other, flat.low, scales[id(flat)], numbers, flat.decay, betas)
+                flat.clear()
             return
         for flat in self.flats:
             flat.gradients.mul_(scales[id(flat)][:, None])
         self.optimizer.step()
         for flat in self.flats:
-            flat.gradients.zero_()
+            flat.clear()
         if kept is not None:
             move(self.average, [flat.weights for flat in self.flats], kept)
 

@@ -1,6 +1,5 @@
-"""One GPU kernel for the whole update of flat weights: clip, AdamW (Loshchilov and Hutter 2019), average, copy to
-bfloat16, and set the gradients to 0. Each number is read and written once; torch's own operations would do so four
-times.
+"""One GPU kernel for the whole update of flat weights: clip, AdamW (Loshchilov and Hutter 2019), average and copy to
+bfloat16. Each number is read and written once; torch's own operations would do so three times.
 
 Shapes: M members, P numbers of one member.
 """
@@ -48,7 +47,6 @@ def _adamw(
     tl.store(first + place, m, mask=inside)
     tl.store(second + place, v, mask=inside)
     tl.store(weights + place, w, mask=inside)
-    tl.store(gradients + place, tl.zeros_like(g), mask=inside)
     if AVERAGES:
         a = tl.load(average + place, mask=inside, other=0.0)
         tl.store(average + place, a + (1 - tl.load(numbers + 3)) * (w - a), mask=inside)
@@ -67,9 +65,8 @@ def adamw(
     decay: float,
     betas: tuple[float, float],
 ) -> None:
-    """Update weights, both moments, the average and the copy in fewer bits (all M, P) in place, and set the gradients
-    to 0. `scale` (M,) multiplies each member's gradient; `numbers` are the rate, 1 - beta1^t, 1 - beta2^t and the share
-    of the average kept."""
+    """Update weights, both moments, the average and the copy in fewer bits (all M, P) in place. `scale` (M,) multiplies
+    each member's gradient; `numbers` are the rate, 1 - beta1^t, 1 - beta2^t and the share of the average kept."""
     members, each = weights.shape
     others = weights if average is None else average, weights if low is None else low
     _adamw[(triton.cdiv(each, BLOCK), members)](
