@@ -1,0 +1,179 @@
+"""One figure per claim: the published curves, ours over seeds, and where they end, side by side.
+
+Only level-2 is drawn. A colour is an arm; its name stands in that colour at the right, so no legend is needed.
+"""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from recombine.claims.published import BY_EYE, published_curves
+from recombine.claims.tables import Measure
+from recombine.claims.verdicts import Finding, Shown, Verdict, Word
+from recombine.files import write_atomic
+from recombine.judges.statistics import interval
+from recombine.report.figures import LINES
+
+COLOURS = dict(zip(("blue", "pink", "red", "violet", "ochre"), LINES, strict=True)) | {
+    "grey": "#6b7280",
+    "green": "#1a7f37",
+}
+CHIPS: dict[Word, str] = {
+    "reproduced": "#1a7f37",
+    "partly": "#b26a00",
+    "not reproduced": "#c62828",
+    "untested": "#6b7280",
+}
+INK, QUIET, GRID = "#222222", "#5b6270", "#e3e5ea"
+WIDE, HIGH = 12.4, 4.6  # inches
+LONGEST = 100_000  # published steps shown; one panel goes on to 386,000 at 0 %
+
+
+def draw(verdict: Verdict, path: Path) -> Path:
+    """Write a claim's figure as a PNG. Needs a finding; the same tables give the same picture."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    found = verdict.finding
+    if found is None:
+        raise ValueError(f"{verdict.id} has no finding to draw")
+    curves = [one for one in found.shown if one.curve is not None]
+    names = [one.label for one in found.shown] + [found.extras_title]
+    with matplotlib.rc_context({"font.family": "DejaVu Sans", "figure.facecolor": "white"}):
+        figure = Figure(figsize=(WIDE, HIGH), dpi=150)
+        FigureCanvasAgg(figure)
+        bottom, tall = 0.135, 0.575
+        if curves:
+            _published(figure.add_axes((0.05, bottom, 0.27, tall)), curves)
+        begin = 0.37 if curves else 0.05
+        _ours(figure.add_axes((begin, bottom, 0.64 - begin, tall)), found, bare=bool(curves))
+        names_end = 0.675 + 0.0078 * max(map(len, names))  # room for the longest name
+        _ends(figure.add_axes((names_end, bottom, 0.98 - names_end, tall)), found)
+        _heading(figure, verdict)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+    write_atomic(path, buffer.getvalue())
+    return path
+
+
+def _heading(figure: Any, verdict: Verdict) -> None:
+    """The claim, and the verdict on it as a coloured chip."""
+    bold = {"fontsize": 15, "fontweight": "bold", "color": "#111"}
+    name = figure.text(0.05, 0.925, f"{verdict.id}  {verdict.claim.title}", **bold)
+    box = {"boxstyle": "round,pad=0.35,rounding_size=0.5", "facecolor": CHIPS[verdict.verdict], "edgecolor": "none"}
+    ends = name.get_window_extent(figure.canvas.get_renderer()).transformed(figure.transFigure.inverted())
+    place = {"va": "baseline", "fontsize": 10.5, "fontweight": "bold", "color": "white", "bbox": box}
+    figure.text(ends.x1 + 0.02, 0.93, verdict.verdict, **place)
+    figure.text(0.05, 0.862, verdict.claim.statement, fontsize=10.5, color=INK)
+    what = "Share of level-2 pictures that are right and valid (published: right, by the authors' probe)"
+    figure.text(0.05, 0.812, what, fontsize=9, color=QUIET)
+
+
+def _published(axes: Any, shown: list[Shown]) -> None:
+    """The curves as they were published."""
+    axes.set_title("As published", fontsize=10, loc="left", color=INK, pad=8)
+    longest = 0.0
+    for one in shown:
+        steps, values = published_curves()[str(one.curve)]
+        keep = steps <= LONGEST
+        longest = max(longest, float(steps[keep].max()))
+        by_eye = one.curve in BY_EYE
+        style: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "markersize": 3.5} if by_eye else {}
+        axes.plot(steps[keep], 100 * values[keep], color=COLOURS[one.colour], linewidth=1.5, clip_on=False, **style)
+    _steps(axes, longest)
+    if any(one.curve in BY_EYE for one in shown):
+        place = {"transform": axes.transAxes, "ha": "right", "va": "top", "fontsize": 8, "color": QUIET}
+        axes.text(0.98, 0.97, "dashed: read by eye", **place)
+
+
+def _ours(axes: Any, found: Finding, bare: bool) -> None:
+    """Mean over seeds with its 95 % interval. The last fifth, from which the main number comes, is shaded where all
+    arms are equally long."""
+    longest = 0.0
+    for one in found.shown:
+        curve = one.arm.curve()
+        mean = curve.values.mean(axis=1)
+        n = curve.values.shape[1]
+        reach = stats.t.ppf(0.975, n - 1) * curve.values.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else 0 * mean
+        low, high = np.clip(mean - reach, 0, 1), np.clip(mean + reach, 0, 1)
+        colour = COLOURS[one.colour]
+        axes.fill_between(curve.steps, 100 * low, 100 * high, color=colour, alpha=0.16, linewidth=0)
+        axes.plot(curve.steps, 100 * mean, color=colour, linewidth=2, clip_on=False)
+        longest = max(longest, float(curve.steps[-1]))
+    if len({one.arm.steps for one in found.shown}) == 1:
+        axes.axvspan(0.8 * longest, longest, color="#f1f2f5", zorder=0, linewidth=0)
+    seeds = found.ours.n
+    axes.set_title(f"Here: mean and 95 % interval of {seeds} seeds", fontsize=10, loc="left", color=INK, pad=8)
+    _steps(axes, longest)
+    if bare:
+        axes.set_yticklabels([])
+
+
+def _steps(axes: Any, longest: float) -> None:
+    """Shares from 0 to 100 % over training steps."""
+    axes.set_xlim(0, longest)
+    axes.set_ylim(0, 100)
+    axes.set_yticks(range(0, 101, 25), [f"{v} %" for v in range(0, 101, 25)])
+    axes.locator_params(axis="x", nbins=5)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
+    axes.set_xlabel("training steps", fontsize=9, color=QUIET, labelpad=3)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    _bare(axes)
+
+
+def _bare(axes: Any) -> None:
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color("#b9bec8")
+    axes.tick_params(length=0, labelsize=9, labelcolor=QUIET)
+
+
+def _ends(axes: Any, found: Finding) -> None:
+    """Where each arm ends: a dot per seed, the mean with its interval, and what was published."""
+    names: list[tuple[float, str, str]] = []
+    place, spread = 0.0, 0.03 * (len(found.shown) + len(found.extras))  # the same height, however many rows
+    for one in found.shown:
+        values = one.arm.values(Measure(), one.arm.seeds)
+        _row(axes, place, spread, values, COLOURS[one.colour], one.published)
+        names.append((place, one.label, COLOURS[one.colour]))
+        place += 1
+    if found.extras:
+        axes.axhline(place - 0.1, color=GRID, linewidth=0.8)
+        over = {"transform": axes.get_yaxis_transform(), "fontsize": 8.5, "color": QUIET, "va": "center"}
+        axes.text(-0.04, place + 0.3, found.extras_title, ha="right", **over)
+        place += 1
+    for extra in found.extras:
+        _row(axes, place, spread, np.array(extra.values), COLOURS[extra.colour], extra.published)
+        names.append((place, extra.label, COLOURS[extra.colour]))
+        place += 1
+    axes.set_yticks([where for where, _, _ in names], [name for _, name, _ in names])
+    axes.set_ylim(place - 0.4, -0.6)  # the first on top
+    axes.set_xlim(0, 100)
+    axes.set_xticks(range(0, 101, 50), [f"{v} %" for v in range(0, 101, 50)])
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
+    _bare(axes)
+    axes.tick_params(axis="y", pad=8)
+    for label, (_, _, colour) in zip(axes.get_yticklabels(), names, strict=True):
+        label.set_color(colour)
+        label.set_fontsize(10)
+        label.set_fontweight("bold")
+    axes.set_title("Mean of the last fifth", fontsize=10, loc="left", color=INK, pad=8)
+    axes.set_xlabel(f"◇ {found.diamond}", fontsize=8.5, color=QUIET, labelpad=3)
+
+
+def _row(axes: Any, place: float, spread: float, values: np.ndarray, colour: str, published: float | None) -> None:
+    """Seeds above the line, the mean on it, the published number below."""
+    heights = place - spread * (0.9 + np.linspace(0, 1, len(values)))
+    axes.plot(100 * values, heights, "o", color=colour, alpha=0.45, markersize=3.2, clip_on=False, markeredgewidth=0)
+    mean = interval(values, share=True)
+    if mean.low is not None and mean.high is not None:
+        axes.plot([100 * mean.low, 100 * mean.high], [place, place], color=colour, linewidth=2.4, clip_on=False)
+    axes.plot(100 * mean.mean, place, "o", color=colour, markersize=7, markeredgecolor="white", clip_on=False, zorder=5)
+    if published is not None:
+        style = {"markerfacecolor": "white", "markeredgecolor": INK, "markersize": 5.5, "markeredgewidth": 1.2}
+        axes.plot(100 * published, place + 1.7 * spread, "D", clip_on=False, zorder=4, **style)

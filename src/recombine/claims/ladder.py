@@ -1,0 +1,139 @@
+"""C1, the ladder of objectives: do models with a continuous output compose where one with a categorical output fails?
+
+The claim has two halves. Each continuous rung (GIVT, MAR, DiT) must compose: draw more than half of level-2 right, and
+clearly more than MaskGIT on the same quantized tokens. And MaskGIT must not: below what the published one reached at
+its best, on a curve that has stopped rising. A categorical model of another kind that does compose (autoregressive,
+discrete diffusion, MaskGIT with other targets) contradicts the general wording, so it keeps the verdict at "partly".
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from recombine.claims import lookup, testing
+from recombine.claims.tables import Arm, Measure, StudyTable
+from recombine.claims.testing import COMPOSES, FAILS, gain_text, share_text
+from recombine.claims.verdicts import Claim, Finding, Part, Shown, Untested
+from recombine.judges.statistics import Difference, interval
+from recombine.report.words import join, percent
+
+BASE = "MaskGIT"
+PUBLISHED = {"MaskGIT": 0.007, "GIVT": 0.735, "MAR": 0.816, "DiT": 0.862}
+"""Level-2, mean of the last fifth, one run each."""
+CURVES = {"MaskGIT": "maskgit", "GIVT": "givt", "MAR": "mar", "DiT": "dit_vq"}
+COLOURS = {"MaskGIT": "red", "GIVT": "violet", "MAR": "ochre", "DiT": "blue"}
+NOT_THE_OBJECTIVE = ("generator",)
+GAIN = float(np.mean([PUBLISHED[label] for label in lookup.CONTINUOUS]) - PUBLISHED[BASE])
+
+
+def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure) -> Finding:
+    testing.column_there(study, measure)
+    base = lookup.nearest(lookup.matching(study, {**lookup.family("maskgit"), **lookup.MASKGIT}), None, ())
+    arms = testing.need({BASE: base}, study)
+    for label, kind in lookup.CONTINUOUS.items():
+        found = lookup.nearest(lookup.matching(study, lookup.family(kind)), base, NOT_THE_OBJECTIVE)
+        arms |= {label: found} if found is not None else {}
+    if len(arms) == 1:
+        raise Untested(f"the study {study.name} has no continuous model on quantized tokens")
+    seeds = testing.agreed_seeds(study, list(arms.values()))
+    tests = {label: testing.pair(arm, arms[BASE], measure, seeds) for label, arm in arms.items() if label != BASE}
+    p = testing.corrected(tests)
+    parts = [_categorical_fails(arms[BASE], measure, seeds)]
+    parts += [_rung(label, arms, tests, p, measure, seeds) for label in lookup.CONTINUOUS]
+    doubt = "with more training the categorical model may yet compose"
+    parts.append(testing.flat_limit({BASE: arms[BASE]}, measure, seeds, doubt))
+    parts.append(_controls(study, others, arms[BASE], measure))
+    parts.append(testing.whole_limit(study))
+    rungs = [arms[label].values(measure, seeds) for label in tests]
+    gain = interval(np.mean(rungs, axis=0) - arms[BASE].values(measure, seeds))
+    order = sorted(arms, key=lambda label: -float(arms[label].values(measure, seeds).mean()))
+    notes = [
+        f"From highest to lowest: {', '.join(order)} (published: DiT, MAR, GIVT, MaskGIT).",
+        testing.unsettled({label: arm for label, arm in arms.items() if label != BASE}, measure, seeds),
+        testing.also_differ(BASE, arms, NOT_THE_OBJECTIVE),
+        testing.ceilings(arms),
+    ]
+    return Finding(
+        study=study,
+        parts=tuple(parts),
+        ours=gain,
+        arms={label: arm.name for label, arm in arms.items()},
+        notes=tuple(note for note in notes if note),
+        shown=tuple(Shown(label, arms[label], COLOURS[label], CURVES[label], PUBLISHED[label]) for label in arms),
+    )
+
+
+def _rung(
+    label: str,
+    arms: Mapping[str, Arm],
+    tests: Mapping[str, Difference],
+    p: Mapping[str, float],
+    measure: Measure,
+    seeds: list[int],
+) -> Part:
+    """Does one continuous family compose, and clearly better than MaskGIT?"""
+    name = f"{label} composes"
+    if label not in arms:
+        return Part(name, "open", f"There is no arm for {label}.")
+    if not testing.learned(arms[label], measure, seeds):
+        return Part(name, "open", f"{testing.not_learned(label, arms[label], measure, seeds)}.")
+    share = arms[label].share(measure, seeds)
+    better = testing.is_clear(tests[label], p[label])
+    numbers = f"{label} draws {share_text(share)}, {gain_text(tests[label], p[label])} over {BASE}"
+    if not better:
+        return Part(name, "failed", f"{numbers}: not clearly more.")
+    if share.mean < COMPOSES.value:
+        return Part(name, "in part", f"{numbers}: clearly more, but less than half.")
+    return Part(name, "held", f"{numbers}.")
+
+
+def _categorical_fails(base: Arm, measure: Measure, seeds: list[int]) -> Part:
+    """Does MaskGIT stay as low as published, having learned what it was trained on?"""
+    name = f"{BASE} does not compose"
+    if not testing.learned(base, measure, seeds):
+        return Part(name, "open", f"{testing.not_learned(BASE, base, measure, seeds)} whether it fails.", "limit")
+    share = base.share(measure, seeds)
+    sentence = f"{BASE} draws {share_text(share)} of level-2 right and valid"
+    if share.high is not None and share.high <= FAILS.value:
+        return Part(name, "held", f"{sentence}.", "limit")
+    return Part(
+        name, "failed", f"{sentence}, not clearly below the {percent(FAILS.value)} that count as failing.", "limit"
+    )
+
+
+def _controls(study: StudyTable, others: Mapping[str, StudyTable], base: Arm, measure: Measure) -> Part:
+    """Is there a categorical model that composes all the same?"""
+    composing: list[str] = []
+    failing: list[str] = []
+    tables = [study, *(others[name] for name in lookup.CONTROLS if name in others)]
+    for table in tables:
+        for arm in lookup.matching(table, {**lookup.TOLD, "generator.kind": lambda kind: kind in lookup.CATEGORICAL}):
+            if arm is base or arm.setting("jepa") or measure.column not in table.columns:
+                continue
+            if len(arm.seeds) < testing.FEWEST_SEEDS.value or not testing.learned(arm, measure, arm.seeds):
+                continue
+            share = arm.share(measure, arm.seeds)
+            composes = share.mean >= COMPOSES.value and share.low is not None and share.low > FAILS.value
+            text = f"{arm.name} ({table.name}) {share_text(share)}"
+            (composing if composes else failing).append(text)
+    name = "no other categorical model composes"
+    beside = f" Other categorical models that do not: {join(failing)}." if failing else ""
+    if composing:
+        sentence = f"Against the general wording, categorical models that do compose: {join(composing)}.{beside}"
+        return Part(name, "failed", sentence, "limit")
+    return Part(name, "held", beside.strip(), "limit")
+
+
+CLAIM = Claim(
+    id="C1",
+    title="The ladder of objectives",
+    statement="A continuous output distribution composes, a categorical one does not.",
+    published="Level-2, mean of the last fifth of the evaluations: MaskGIT 0.7 %, GIVT 73.5 %, MAR 81.6 %, DiT on VQ "
+    "tokens 86.2 %",
+    value=round(GAIN, 4),
+    measure="level-2 of the continuous rungs (their mean) less MaskGIT's",
+    trust="read from a vector figure; one run each",
+    studies=lookup.STUDIES["C1"],
+    judge=judge,
+    thresholds=(*testing.SHARED, COMPOSES, FAILS),
+)

@@ -1,0 +1,129 @@
+"""All claims put to all studies given: the ledger."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from recombine.claims import conditioning, jepa, ladder, rendering, tokenizer, untested
+from recombine.claims.tables import Measure, StudyTable, open_study
+from recombine.claims.verdicts import Claim, Finding, Part, Untested, Verdict
+from recombine.errors import UserError
+from recombine.report.words import join, points
+
+CLAIMS: tuple[Claim, ...] = (
+    ladder.CLAIM,
+    tokenizer.CLAIM,
+    conditioning.CLAIM,
+    jepa.GAIN,
+    jepa.LAYERS,
+    *untested.CLAIMS,
+    *rendering.CLAIMS,
+)
+FIGURES = "figures"  # the folder beside the studies that holds RESULTS.md's own pictures
+
+OTHERWISE = {
+    "Judged by the probe alone (valid or not)": Measure("joint_probe_only"),
+    "Judged at the last evaluation alone": Measure(when="end"),
+    "Judged at each seed's peak": Measure(when="peak"),
+}
+"""Other measures that the verdict is asked of; it is said where they change it."""
+
+
+def open_studies(folders: Iterable[Path]) -> dict[str, StudyTable]:
+    """The studies in these folders by name, in the folders' order; the folder of RESULTS.md's pictures is passed over.
+
+    Raises UserError where a folder is no study, or two hold studies of the same name: which to believe is not ours to
+    choose.
+    """
+    found: dict[str, StudyTable] = {}
+    for folder in folders:
+        if is_figures(folder):
+            continue
+        table = open_study(folder)
+        if table.name in found:
+            raise UserError(
+                f"{found[table.name].folder} and {folder} both hold a study named {table.name}; give one of them."
+            )
+        found[table.name] = table
+    if not found:
+        raise UserError("no folder of a study was given; give those that `recombine run` wrote, say results/*.")
+    return found
+
+
+def is_figures(folder: Path) -> bool:
+    """Whether this is the folder that RESULTS.md keeps its pictures in: `results/*` names it beside the studies."""
+    if folder.name != FIGURES or not folder.is_dir():
+        return False
+    names = {claim.id for claim in CLAIMS}
+    return all(path.suffix == ".png" and path.stem in names for path in folder.iterdir())
+
+
+def make_ledger(studies: Mapping[str, StudyTable], claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:
+    """The verdict on every claim."""
+    return [ask(claim, studies) for claim in claims]
+
+
+def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
+    """One claim's verdict: that of the best study that can answer, with what the others say beside it."""
+    if claim.judge is None:
+        return Verdict(claim, "untested", None, (claim.why_untested,))
+    found: list[Finding] = []
+    reasons = []
+    for name in claim.studies:
+        if name not in studies:
+            continue
+        try:
+            found.append(claim.judge(studies[name], studies, Measure()))
+        except Untested as reason:
+            reasons.append(str(reason))
+    if not found:
+        absent = f"no result of the study {join(list(claim.studies), 'or')} was given"
+        return Verdict(claim, "untested", None, (_sentence("; ".join(reasons) or absent),))
+    answered = [one for one in found if one.verdict != "untested"]
+    first = (answered or found)[0]
+    evidence = [part.sentence for part in first.parts if part.sentence and not _limits(part)]
+    limits = [part.sentence for part in first.parts if part.sentence and _limits(part)]
+    evidence += [*first.notes, *_beside([one for one in found if one is not first])]
+    limits += _otherwise(claim, first, studies)
+    samples = _fewest_samples(first)
+    if samples < 128:
+        limits.append(f"Each composition was judged on {samples} pictures per evaluation only.")
+    if first.study.finished.limits:
+        limits.append(f"The study's own limits: {first.study.finished.limits}")
+    return Verdict(claim, first.verdict, first, tuple(evidence), tuple(limits))
+
+
+def _limits(part: Part) -> bool:
+    """Whether a part is a limit that was met: it is said apart from the evidence."""
+    return part.role == "limit" and part.state != "held"
+
+
+def _beside(others: Sequence[Finding]) -> list[str]:
+    """What the same test says of the other studies that have the arms for it."""
+    return [
+        f"The same test on the study {one.study.name}: {one.verdict} ({points(one.ours.mean)} points, {one.ours.n} "
+        "seeds)."
+        for one in others
+    ]
+
+
+def _otherwise(claim: Claim, first: Finding, studies: Mapping[str, StudyTable]) -> list[str]:
+    """Where another measure would change the verdict, that it would."""
+    assert claim.judge is not None
+    notes = []
+    for words, measure in OTHERWISE.items():
+        try:
+            other = claim.judge(first.study, studies, measure)
+        except Untested:
+            continue
+        if other.verdict != first.verdict:
+            notes.append(f"{words}, the verdict would be: {other.verdict} ({points(other.ours.mean)} points).")
+    return notes
+
+
+def _fewest_samples(finding: Finding) -> int:
+    names = set(finding.arms.values())
+    return min(row["n"] for row in finding.study.finished.rows if row["arm"] in names)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

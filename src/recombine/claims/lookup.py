@@ -1,0 +1,144 @@
+"""Which studies and arms a claim looks at: the one place to change when a study file is written anew.
+
+Studies go by their name, arms by what they are (family, tokenizer, conditioning), never by their title. Where several
+arms fit, the one is taken that differs least from the arm it is compared with, and of these the first in the file.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recombine.claims.tables import FAR, Arm, StudyTable
+
+STUDIES = {
+    "C1": ("objectives", "discrete", "as_published"),
+    "C2": ("tokenizers", "objectives", "as_published"),
+    "C3": ("conditioning",),
+    "C4": ("jepa", "objectives", "as_published"),
+    "C5": ("jepa-layers", "jepa"),
+}
+"""The studies that can answer each claim, the best first: it gives the verdict, the others stand beside."""
+
+CONTROLS = ("discrete",)
+"""Studies whose categorical models count against C1 if they compose."""
+
+SEARCHES = ("jepa-search", "jepa-layers")
+"""Studies whose JEPA arms are asides of C4: other settings that were tried."""
+
+MISLABELLED = ("mislabelled",)
+"""Studies that follow the variant of dropout that tells class 0, beside the one that C3 is judged from."""
+
+CATEGORICAL = ("maskgit", "autoregressive", "discrete_diffusion")
+"""Families whose output is a distribution over codes."""
+
+CONTINUOUS = {"GIVT": "givt", "MAR": "mar", "DiT": "dit"}
+"""The published continuous rungs above MaskGIT, in their order."""
+
+PUBLISHED_DEPTH = 12
+
+
+def _none(value: Any) -> bool:
+    return not value
+
+
+Wanted = Mapping[str, Any]
+TOLD: Wanted = {"conditioning.dropout": _none, "conditioning.drop_all": _none, "generator.guidance": _none}
+"""Nothing is withheld in training, and drawing is not guided."""
+
+MASKGIT: Wanted = {**TOLD, "generator.kind": "maskgit", "generator.targets": "hard", "jepa": _none}
+JEPA: Wanted = {
+    **TOLD,
+    "generator.kind": "maskgit",
+    "jepa": bool,
+    "jepa.reaches": "trunk",
+    "jepa.targets": lambda targets: targets != "random",
+}
+
+
+def jepa_control(arm: Arm) -> bool:
+    """Whether a JEPA arm is a control: targets without meaning, or a loss that the trunk does not feel."""
+    return arm.setting("jepa.targets") == "random" or arm.setting("jepa.reaches") == "predictor"
+
+
+def family(kind: str) -> Wanted:
+    """A rung of the ladder on quantized tokens."""
+    return {**TOLD, "generator.kind": kind, "tokenizer.kind": "vqvae", "tokenizer.sees": "all", "jepa": _none}
+
+
+def dit_on(tokenizer: str, sees: str = "all") -> Wanted:
+    """DiT on one kind of tokens. Pixels have no tokenizer to fit, so it sees nothing."""
+    seen: Wanted = {} if tokenizer == "pixels" else {"tokenizer.sees": sees}
+    return {**TOLD, "generator.kind": "dit", "tokenizer.kind": tokenizer, **seen}
+
+
+def told(kind: str, dropout: float, missing: str = "unknown") -> Wanted:
+    """DiT with one kind of conditioning."""
+    wanted = {"generator.kind": "dit", "generator.guidance": _none, "conditioning.drop_all": _none}
+    wanted |= {"conditioning.kind": kind, "conditioning.dropout": lambda value: abs((value or 0) - dropout) < 1e-9}
+    return wanted | ({"conditioning.missing": missing} if dropout else {})
+
+
+def matching(study: StudyTable, wanted: Wanted) -> list[Arm]:
+    """The arms judged at level 2 whose settings are as wanted: equal, or such that the given function says yes."""
+    return [arm for arm in study.arms if study.curve(arm.name, FAR, "joint") is not None and _fits(arm, wanted)]
+
+
+def _fits(arm: Arm, wanted: Wanted) -> bool:
+    for path, asked in wanted.items():
+        value = arm.setting(path)
+        if not (asked(value) if callable(asked) else value == asked):
+            return False
+    return True
+
+
+def nearest(arms: Sequence[Arm], to: Arm | None, changed: Sequence[str]) -> Arm | None:
+    """The arm with the fewest other settings than `to`, sections `changed` aside; the first where several tie."""
+    if to is None or not arms:
+        return arms[0] if arms else None
+    return min(arms, key=lambda arm: len(differences(arm, to, changed)))
+
+
+def differences(a: Arm, b: Arm, changed: Sequence[str]) -> list[str]:
+    """The dotted settings in which two arms differ, the sections or settings `changed` left out."""
+    first, second = _flat(a.settings), _flat(b.settings)
+    found = [path for path in {**first, **second} if first.get(path) != second.get(path)]
+    return [path for path in found if not any(path == word or path.startswith(f"{word}.") for word in changed)]
+
+
+def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for word, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{before}{word}.")
+        else:
+            found[before + word] = value
+    return found
+
+
+def depth_of(arm: Arm) -> int:
+    """How many blocks the arm's backbone has."""
+    from recombine.nets.backbone import SIZES
+
+    return SIZES[str(arm.setting("training.size"))].depth
+
+
+def layers_of(arm: Arm) -> tuple[int, ...]:
+    """The blocks whose states the arm's JEPA predicts, by number."""
+    from recombine.generators.jepa import JepaSettings
+    from recombine.generators.jepa import layers_of as by_depth
+
+    chosen = arm.setting("jepa.layers")
+    return by_depth(JepaSettings(layers=None if chosen is None else tuple(chosen)), depth_of(arm))
+
+
+def published_layers(arm: Arm) -> tuple[int, ...]:
+    """The published {7, 9, 11} of 12 at the depth of this arm's backbone."""
+    from recombine.generators.jepa import JepaSettings
+    from recombine.generators.jepa import layers_of as by_depth
+
+    return by_depth(JepaSettings(), depth_of(arm))
+
+
+def as_published_jepa(arm: Arm) -> bool:
+    """Whether a JEPA arm has what is known of the published loss: those layers, weight 0.6, an averaged teacher."""
+    known = arm.setting("jepa.weight") == 0.6 and arm.setting("jepa.targets") == "ema"
+    return known and layers_of(arm) == published_layers(arm)

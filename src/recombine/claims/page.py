@@ -1,0 +1,215 @@
+"""The ledger for people: as a table in the terminal, and as RESULTS.md with its figures.
+
+Everything in RESULTS.md follows from the studies' folders: the same tables give the same text, to the byte.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from recombine.claims.ledger import CLAIMS, FIGURES, make_ledger, open_studies
+from recombine.claims.tables import StudyTable
+from recombine.claims.verdicts import WORDS, Verdict, Word
+from recombine.errors import UserError
+from recombine.files import cannot_write, write_atomic
+from recombine.progress import console
+from recombine.report.page import duration
+from recombine.report.words import join, points
+
+MARKS: dict[Word, str] = {"reproduced": "●", "partly": "◐", "not reproduced": "○", "untested": "·"}
+PAPERS = {"C": ("objectives study", "arXiv 2510.03075"), "F": ("forced-rendering study", "arXiv 2501.18797")}
+
+
+def published_text(verdict: Verdict) -> str:
+    """The published number of the claim's measure, in points."""
+    return "" if verdict.claim.value is None else points(verdict.claim.value)
+
+
+def ours_text(verdict: Verdict) -> str:
+    """Our number with its interval, in points."""
+    if verdict.finding is None:
+        return ""
+    ours = verdict.finding.ours
+    if ours.low is None or ours.high is None:
+        return points(ours.mean)
+    return f"{points(ours.mean)} ({points(ours.low)} to {points(ours.high)})"
+
+
+def print_ledger(verdicts: Sequence[Verdict]) -> None:
+    """The ledger in the terminal; what cannot be told is named below it, one line per reason."""
+    from rich.table import Table
+    from rich.text import Text
+
+    colours = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", "untested": "bright_black"}
+    table = Table(title="Level-2, percentage points, mean of the last fifth of the evaluations", title_justify="left")
+    table.add_column("")
+    table.add_column("claim", overflow="fold")
+    table.add_column("published", justify="right")
+    table.add_column("here (95 %)", justify="right")
+    table.add_column("seeds", justify="right")
+    table.add_column("verdict", no_wrap=True)
+    for verdict in verdicts:
+        if verdict.claim.judge is not None:
+            seeds = str(verdict.seeds) if verdict.finding else ""
+            word = Text(f"{MARKS[verdict.verdict]} {verdict.verdict}", style=colours[verdict.verdict])
+            numbers = (published_text(verdict), ours_text(verdict), seeds)
+            table.add_row(verdict.id, verdict.claim.statement, *numbers, word)
+    console().print(table)
+    for line in untested_lines(verdicts):
+        console().print(f"{MARKS['untested']} {line}")
+
+
+def untested_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """Claims that have no test or no answer, grouped by the reason: "C6 and C7: It needs ..."."""
+    groups: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.finding is None:
+            groups.setdefault(" ".join(verdict.evidence), []).append(verdict.id)
+    return [f"{_run_of(ids)}: {reason}" for reason, ids in groups.items()]
+
+
+def _run_of(ids: list[str]) -> str:
+    """ "F1 to F9" for a run of more than two, else all named."""
+    numbers = [int(one[1:]) for one in ids]
+    if len(ids) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{ids[0]} to {ids[-1]}"
+    return join(ids)
+
+
+def write_page(path: Path, folders: Sequence[Path]) -> list[Verdict]:
+    """Write RESULTS.md at `path` and its figures in results/figures beside it; returns the ledger."""
+    from recombine.claims.figures import draw
+
+    if path.suffix != ".md" or path.is_dir():
+        raise UserError(f"cannot write the results to {path}; give a file whose name ends in .md, say RESULTS.md.")
+    studies = open_studies(folders)
+    verdicts = make_ledger(studies)
+    pictures = path.parent / "results" / FIGURES
+    for verdict in verdicts:
+        picture = pictures / f"{verdict.id}.png"
+        if verdict.finding is not None:
+            draw(verdict, picture)
+        elif picture.exists():  # of an earlier ledger that could still tell
+            try:
+                picture.unlink()
+            except OSError as error:
+                raise cannot_write(picture, error) from error
+    write_atomic(path, page_text(verdicts, studies, path.parent))
+    return verdicts
+
+
+def page_text(verdicts: Sequence[Verdict], studies: Mapping[str, StudyTable], home: Path) -> str:
+    """RESULTS.md, for a place in the folder `home`."""
+    parts = [_top(verdicts), _ledger(verdicts)]
+    parts += [_section(verdict, home) for verdict in verdicts if verdict.finding]
+    waiting = untested_lines(verdicts)
+    if waiting:
+        parts.append("## Not tested\n\n" + "\n".join(f"- {line}" for line in waiting))
+    parts.append(_runs(studies, home))
+    return "\n\n".join(parts) + "\n"
+
+
+def _top(verdicts: Sequence[Verdict]) -> str:
+    counts = {word: sum(verdict.verdict == word for verdict in verdicts) for word in WORDS}
+    said = join([f"{count} {word}" for word, count in counts.items() if count])
+    return (
+        "# Results\n\n"
+        "<!-- Written by `recombine claims results/* --write RESULTS.md`; a change by hand is lost. -->\n\n"
+        f"Of {len(verdicts)} claims of two papers (C: {PAPERS['C'][1]}, F: {PAPERS['F'][1]}): {said}.\n\n"
+        "A model is trained on some combinations of factors and asked for others; *level-2* differs in two factors "
+        "from all it has seen. The numbers are shares of generated level-2 pictures that are **right in every factor "
+        "and valid** (the papers count what a probe calls right, valid or not), averaged over the **last fifth of the "
+        "evaluations**. The seed is the unit: comparisons are paired by seed, intervals are 95 % over seeds, p-values "
+        "are Holm-corrected within a claim. How a verdict is reached, and the thresholds: "
+        "[docs/claims.md](docs/claims.md); they were fixed in the code, whose history shows when."
+    )
+
+
+def _ledger(verdicts: Sequence[Verdict]) -> str:
+    """One table per paper."""
+    parts = ["## The ledger", "Published and here are in percentage points."]
+    for letter, (name, paper) in PAPERS.items():
+        lines = [
+            f"| {name}, {paper} | what is compared | published | here (95 % interval) | seeds | verdict |",
+            "|---|---|---:|---:|---:|---|",
+        ]
+        for verdict in verdicts:
+            if verdict.id.startswith(letter):
+                label = f"[{verdict.id}](#{anchor(verdict)})" if verdict.finding else verdict.id
+                seeds = str(verdict.seeds) if verdict.finding else ""
+                cells = [f"**{label}** {verdict.claim.statement}", verdict.claim.measure]
+                cells += [published_text(verdict), ours_text(verdict), seeds]
+                lines.append(f"| {' | '.join(cells)} | {MARKS[verdict.verdict]} {verdict.verdict} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def heading(verdict: Verdict) -> str:
+    return f"{verdict.id}. {verdict.claim.title}: {verdict.verdict}"
+
+
+def anchor(verdict: Verdict) -> str:
+    """The address that a heading gets where Markdown is shown: small letters, spaces as hyphens, no marks."""
+    kept = "".join(letter for letter in heading(verdict).lower() if letter.isalnum() or letter in " -")
+    return kept.replace(" ", "-")
+
+
+def _section(verdict: Verdict, home: Path) -> str:
+    found = verdict.finding
+    assert found is not None
+    trust = f" ({verdict.claim.trust})" if verdict.claim.trust else ""
+    arms = ", ".join(f"{label} is `{name}`" for label, name in found.arms.items())
+    lines = [
+        f"## {heading(verdict)}",
+        f"*{verdict.claim.statement}* Published: {verdict.claim.published}{trust}.",
+        f"![{verdict.claim.title}: published and here](results/{FIGURES}/{verdict.id}.png)",
+        " ".join(verdict.evidence),
+    ]
+    if verdict.limits:
+        lines.append(f"**Limits.** {' '.join(verdict.limits)}")
+    folder = _relative(found.study.folder, home)
+    lines.append(f"From [{found.study.name}]({folder}): {arms}.")
+    return "\n\n".join(lines)
+
+
+def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
+    """How each study was run."""
+    parts = ["## How the studies were run"]
+    for name in sorted(studies):
+        study = studies[name]
+        facts = study.finished.facts
+        versions, machine = study.finished.part("versions"), study.finished.part("hardware")
+        seconds = study.finished.part("seconds").get("total")
+        device = machine.get("gpu") or f"{machine.get('cores', '?')} {machine.get('machine', '')} CPU cores"
+        said = [
+            f"`{facts.get('command') or 'command not recorded'}`",
+            f"code {versions.get('code') or 'not recorded'}",
+            f"torch {versions.get('torch') or 'not recorded'}",
+            str(device),
+            *([duration(float(seconds))] if isinstance(seconds, int | float) else []),
+            _extent(study),
+        ]
+        used = "" if any(name in claim.studies for claim in CLAIMS) else " No claim is judged from it."
+        missing = f" **Incomplete:** {' '.join(study.incomplete)}" if study.incomplete else ""
+        parts.append(f"- [{name}]({_relative(study.folder, home)}): {', '.join(said)}.{used}{missing}")
+    return parts[0] + "\n\n" + "\n".join(parts[1:])
+
+
+def _extent(study: StudyTable) -> str:
+    """Arms, seeds, steps and pictures."""
+    members, steps = set(study.finished.members.values()), set(study.finished.last_steps.values())
+    samples = {row["n"] for row in study.finished.rows}
+    arms = len(study.finished.measured)
+    return (
+        f"{arms} arm{'' if arms == 1 else 's'} of {_span(members)} seeds, {_span(steps)} steps, {_span(samples)} "
+        "pictures per composition and evaluation"
+    )
+
+
+def _span(numbers: set[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _relative(folder: Path, home: Path) -> str:
+    return Path(os.path.relpath(folder.resolve(), home.resolve())).as_posix()

@@ -1,0 +1,169 @@
+"""What a claim is, what its parts say, and how they add up to one of four verdicts.
+
+A claim is split into parts, each a comparison that is tested by itself:
+
+- a *core* part is the claim: all must hold for "reproduced", one that holds at least in part makes it "partly";
+- a *limit* must hold as well for "reproduced", but proves nothing alone (that MaskGIT fails, that its curve is flat);
+- an *aside* is a weaker form of the claim (another setting, another moment): it can lift "not reproduced" to "partly";
+- a *veto* that fails makes the claim "not reproduced", whatever else holds.
+
+A part has failed where its test was made and did not show it; its sentence says whether the claim is ruled out or only
+not shown. It is open where no test can be made (an arm that did not learn, a run too short to see what comes late). A
+claim whose core is wholly open, or whose arms are not there, is untested: silence is never taken for a refutation.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from recombine.claims.tables import Arm, Measure, StudyTable
+from recombine.judges.statistics import Interval
+
+Word = Literal["reproduced", "partly", "not reproduced", "untested"]
+WORDS: tuple[Word, ...] = ("reproduced", "partly", "not reproduced", "untested")
+
+
+class Untested(Exception):
+    """Raised by a claim's function where a study cannot answer; the text says why, as a sentence."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A number that a verdict depends on, fixed before the runs that it judges, and why it is that number."""
+
+    name: str
+    value: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One comparison of a claim."""
+
+    name: str
+    state: Literal["held", "in part", "failed", "open"]
+    sentence: str  # may be empty where another part says it already
+    role: Literal["core", "limit", "aside", "veto"] = "core"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One arm in a claim's figure, beside what was published of it."""
+
+    label: str
+    arm: Arm
+    colour: str
+    curve: str | None = None  # its name in published.csv
+    published: float | None = None  # share at level-2, mean of the last fifth
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A second group of numbers in a claim's figure: one share per seed."""
+
+    label: str
+    values: tuple[float, ...]
+    colour: str
+    published: float | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a claim's function found in one study."""
+
+    study: StudyTable
+    parts: tuple[Part, ...]
+    ours: Interval  # of the claim's measure
+    arms: Mapping[str, str]  # {what it stands for: the arm's name}
+    notes: tuple[str, ...] = ()  # evidence beside the parts
+    shown: tuple[Shown, ...] = ()
+    extras: tuple[Extra, ...] = ()
+    extras_title: str = ""
+    diamond: str = "published"  # what `published` is in the figure
+
+    @property
+    def verdict(self) -> Word:
+        return add_up(self.parts)
+
+
+Judge = Callable[[StudyTable, Mapping[str, StudyTable], Measure], Finding]
+"""(the study asked, all studies given by name, what is measured) to a finding; raises Untested."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper: what it says, what was published, and the function that tests it, if there is one."""
+
+    id: str
+    title: str
+    statement: str
+    published: str
+    value: float | None = None  # the published number of the same measure as ours, a share or a difference of shares
+    measure: str = ""  # what `value` and our number are
+    trust: str = ""  # how far the published number can be trusted
+    studies: tuple[str, ...] = ()  # names of the studies that can answer, the best first
+    judge: Judge | None = None
+    why_untested: str = ""
+    thresholds: tuple[Threshold, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to one claim: a row of the ledger."""
+
+    claim: Claim
+    verdict: Word
+    finding: Finding | None
+    evidence: tuple[str, ...]  # sentences
+    limits: tuple[str, ...] = field(default=())  # sentences: what keeps the answer from being stronger
+
+    @property
+    def id(self) -> str:
+        return self.claim.id
+
+    @property
+    def seeds(self) -> int:
+        return self.finding.ours.n if self.finding else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of `recombine claims --json`. Numbers are shares or differences of shares, 0.5 for 50 %."""
+        found = self.finding
+        ends = None
+        if found is not None and found.ours.low is not None and found.ours.high is not None:
+            ends = [found.ours.low, found.ours.high]
+        return {
+            "id": self.id,
+            "title": self.claim.title,
+            "statement": self.claim.statement,
+            "published": self.claim.value,
+            "published_text": self.claim.published,
+            "measure": self.claim.measure,
+            "ours": found.ours.mean if found else None,
+            "interval": ends,
+            "seeds": self.seeds,
+            "verdict": self.verdict,
+            "study": found.study.name if found else None,
+            "arms": dict(found.arms) if found else {},
+            "parts": [
+                {"name": part.name, "role": part.role, "state": part.state, "sentence": part.sentence}
+                for part in (found.parts if found else ())
+            ],
+            "evidence": list(self.evidence),
+            "limits": list(self.limits),
+            "thresholds": {one.name: one.value for one in self.claim.thresholds},
+        }
+
+
+def add_up(parts: tuple[Part, ...]) -> Word:
+    """The verdict of a claim from its parts, by the rules at the top of this file."""
+    states = {role: [part.state for part in parts if part.role == role] for role in ("core", "limit", "aside", "veto")}
+    core = states["core"]
+    if not core or all(state == "open" for state in core):
+        return "untested"
+    if "failed" in states["veto"]:
+        return "not reproduced"
+    if all(state == "held" for state in core) and all(state == "held" for state in states["limit"]):
+        return "reproduced"
+    if "held" in core or "in part" in core or "held" in states["aside"]:
+        return "partly"
+    return "not reproduced"

@@ -1,0 +1,147 @@
+"""The ledger as a command, as JSON and as RESULTS.md."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from planted import JEPA, OBJECTIVES, REPRODUCED, plant, plant_all
+from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
+from recombine.claims.page import anchor, heading, page_text, write_page
+from recombine.claims.testing import SHARED
+from recombine.cli import app
+from recombine.errors import UserError
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "RESULTS.md"
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with results/ of four studies, in which C1 to C5 are reproduced."""
+    home = tmp_path_factory.mktemp("home")
+    plant_all(home / "results")
+    return home
+
+
+def folders(home: Path) -> list[Path]:
+    return sorted((home / "results").iterdir())
+
+
+def test_json_keeps_the_contract(planted: Path) -> None:
+    done = CliRunner().invoke(app, ["claims", *map(str, folders(planted)), "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert [one["id"] for one in found] == [claim.id for claim in CLAIMS]
+    for one in found:
+        assert {"id", "statement", "published", "ours", "interval", "seeds", "verdict"} <= set(one)
+    first = found[0]
+    assert first["verdict"] == "reproduced" and first["seeds"] == 8 and first["study"] == "objectives"
+    assert first["interval"][0] < first["ours"] < first["interval"][1]
+    assert first["published"] == pytest.approx((0.735 + 0.816 + 0.862) / 3 - 0.007, abs=1e-3)
+    untested = next(one for one in found if one["id"] == "C8")
+    assert untested["ours"] is None and untested["interval"] is None and untested["seeds"] == 0
+
+
+def test_the_command_prints_the_ledger(planted: Path) -> None:
+    done = CliRunner().invoke(app, ["claims", *map(str, folders(planted))])
+    assert done.exit_code == 0, done.output
+    assert done.output.count("reproduced") == 5 and "F1 to F9" in done.output and "C6 and C7" in done.output
+
+
+def test_the_page_is_deterministic_and_whole(planted: Path, tmp_path: Path) -> None:
+    """The same tables give the same bytes, wherever they lie and in whichever order they are named."""
+    other = tmp_path / "elsewhere"
+    shutil.copytree(planted / "results", other / "results", ignore=shutil.ignore_patterns("figures"))
+    write_page(planted / "RESULTS.md", folders(planted))
+    write_page(other / "RESULTS.md", folders(other)[::-1])
+    text = (planted / "RESULTS.md").read_text(encoding="utf-8")
+    assert text == (other / "RESULTS.md").read_text(encoding="utf-8")
+    assert str(planted) not in text and "nan" not in text
+    for i in range(1, 6):
+        picture = f"results/figures/C{i}.png"
+        assert picture in text
+        assert (planted / picture).read_bytes() == (other / picture).read_bytes()
+    for claim in CLAIMS:
+        assert f"**{claim.id}**" in text or f"**[{claim.id}]" in text
+    for fact in ("0123456789ab", "an invented GPU", "recombine run jepa", "2 h 0 min", "128 pictures"):
+        assert fact in text
+    # The folder of figures lies among the studies now, and is passed over.
+    assert is_figures(planted / "results" / "figures")
+    again = open_studies(folders(planted))
+    assert page_text(make_ledger(again), again, planted) == text
+
+
+def test_links_lead_to_headings(planted: Path) -> None:
+    studies = open_studies(folders(planted))
+    verdicts = make_ledger(studies)
+    text = page_text(verdicts, studies, planted)
+    for one in verdicts:
+        if one.finding is not None:
+            assert f"(#{anchor(one)})" in text and f"\n## {heading(one)}\n" in text
+    assert anchor(verdicts[0]) == "c1-the-ladder-of-objectives-reproduced"
+
+
+def test_a_figure_goes_when_its_answer_does(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    first = plant(home / "results" / "objectives", OBJECTIVES, REPRODUCED["objectives"])
+    second = plant(home / "results" / "jepa", JEPA, REPRODUCED["jepa"])
+    write_page(home / "RESULTS.md", [first, second])
+    write_page(home / "RESULTS.md", [first])
+    assert sorted(path.name for path in (home / "results" / "figures").iterdir()) == ["C1.png", "C4.png"]
+
+
+def test_what_is_no_study_is_refused(planted: Path, tmp_path: Path) -> None:
+    good = planted / "results" / "jepa"
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    half = tmp_path / "half"
+    half.mkdir()
+    shutil.copy(good / "study.json", half)
+    figures = tmp_path / "figures"
+    figures.mkdir()
+    (figures / "mine.png").write_text("")
+    broken = tmp_path / "broken"
+    shutil.copytree(good, broken)
+    (broken / "results.parquet").write_bytes(b"PAR1")
+    cases = {
+        tmp_path / "empty": "no study.json",
+        tmp_path / "file": "is a file",
+        tmp_path / "nowhere": "does not exist",
+        half: "no results.parquet",
+        figures: "no study.json",  # pictures that are not the ledger's own
+        broken: "cannot be read",
+    }
+    for folder, words in cases.items():
+        with pytest.raises(UserError, match=words) as caught:
+            open_studies([good, folder])
+        assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
+    copy = tmp_path / "copy"
+    shutil.copytree(good, copy)
+    with pytest.raises(UserError, match="both hold a study named jepa"):
+        open_studies([good, copy])
+    with pytest.raises(UserError, match=r"ends in \.md"):
+        write_page(tmp_path / "results.txt", [good])
+
+
+def test_docs_name_every_threshold() -> None:
+    """docs/claims.md has the thresholds of the code, with their reasons, word for word."""
+    text = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    table = {line for line in text.splitlines() if line.startswith("| ")}
+    wanted = {}
+    for claim in CLAIMS:
+        for one in claim.thresholds:
+            wanted.setdefault(one, []).append(claim.id)
+    for one, ids in wanted.items():
+        where = "all" if one in SHARED else ", ".join(ids)
+        assert f"| {one.name} | {one.value:g} | {where} | {one.reason} |" in table
+    assert len(table) == len(wanted) + 1  # its head
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="no RESULTS.md has been written yet")
+def test_committed_results_follow_from_committed_tables() -> None:
+    """RESULTS.md is what the tables under results/ give; write it anew with `recombine claims results/* --write`."""
+    studies = open_studies(sorted(path for path in (ROOT / "results").iterdir()))
+    assert RESULTS.read_text(encoding="utf-8") == page_text(make_ledger(studies), studies, ROOT)
