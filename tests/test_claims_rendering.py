@@ -1,0 +1,294 @@
+"""F1 to F9: every verdict can be reached, by tables planted to reach it (nothing here is a result)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recombine.anatomy.measures import write_measures
+from recombine.claims.plane_table import PlaneTable
+from recombine.claims.rendering_judges import (
+    JUDGES,
+    THRESHOLDS,
+    f1_failure,
+    f2_superposition,
+    f3_kernels,
+    f4_collapse,
+    f5_low_rank,
+    f6_stripes,
+    f7_codes,
+    f8_rotation,
+    f9_coordinates,
+    judge_of,
+    scaling,
+)
+from recombine.claims.tables import Measure, StudyTable
+from recombine.claims.verdicts import Untested, add_up
+from recombine.errors import UserError
+from recombine.report.reading import Finished
+from recombine.studies.rendering import RenderingArm
+
+SEEDS = tuple(range(8))
+FIT, UNFIT = 0.02, 0.8  # error over a blank's, inside
+
+
+def arm(**words: Any) -> dict[str, Any]:
+    """The settings of an arm as a study writes them."""
+    return RenderingArm.model_validate(words).model_dump(mode="json")
+
+
+def numbers(
+    hit: float = 0.3, relative: float = 0.85, inside: float = FIT, **more: float
+) -> dict[tuple[str, str, str], float]:
+    """Means over seeds by (layer, measure, region); `more` are measures of pictures deep in the hole and held out."""
+    found = {
+        ("picture", "hit", "held_out"): hit,
+        ("picture", "hit", "trained"): 1.0,
+        ("picture", "relative", "held_out"): relative,
+        ("picture", "relative", "trained"): inside,
+    }
+    for name, value in more.items():
+        found |= {("picture", name, region): value for region in ("deep", "held_out")}
+    return found
+
+
+def table(
+    arms: Mapping[str, tuple[dict[str, Any], dict[tuple[str, str, str], float]]],
+    seeds: tuple[int, ...] = SEEDS,
+    spread: float = 0.02,
+) -> PlaneTable:
+    rows = []
+    for name, (_, means) in arms.items():
+        for (layer, measure, region), mean in means.items():
+            for seed in seeds:
+                noise = np.random.default_rng([seed, *f"{name}{layer}{measure}{region}".encode()]).normal()
+                value = mean if mean in (0.0, 1.0) else mean * (1 + spread * noise)
+                rows.append(
+                    {
+                        "study": "planted",
+                        "arm": name,
+                        "seed": seed,
+                        "layer": layer,
+                        "measure": measure,
+                        "region": region,
+                        "value": value,
+                    }
+                )
+    return PlaneTable("planted", {name: settings for name, (settings, _) in arms.items()}, rows)
+
+
+CNN = arm()
+MLP = arm(decoder={"kind": "mlp"})
+
+
+@pytest.mark.parametrize(
+    ("cnn", "mlp", "expected"),
+    [
+        (numbers(), numbers(), "reproduced"),
+        (numbers(), numbers(inside=UNFIT), "reproduced"),  # what has not fitted is only noted
+        (numbers(), numbers(hit=0.95, relative=0.1), "partly"),
+        (numbers(hit=0.3, relative=0.2), numbers(), "partly"),
+        (numbers(hit=0.97, relative=0.1), numbers(hit=0.9, relative=0.2), "not reproduced"),
+        (numbers(inside=UNFIT), numbers(inside=UNFIT), "untested"),
+    ],
+)
+def test_f1(cnn: dict[Any, float], mlp: dict[Any, float], expected: str) -> None:
+    found = f1_failure(table({"plain": (CNN, cnn), "other": (MLP, mlp)}))
+    assert add_up(found.parts) == expected
+    if expected == "reproduced":
+        assert found.ours.mean == pytest.approx(0.7, abs=0.02) and found.arms["CNN"] == "plain"
+
+
+def superposed(memory: float, truth: float, share: float, control: float = 0.15) -> dict[Any, float]:
+    words = {"memory": memory, "truth": truth, "control": control, "share": share, "explained": 0.8}
+    return numbers(**{f"superposition_{word}": value for word, value in words.items()})
+
+
+@pytest.mark.parametrize(
+    ("means", "expected"),
+    [
+        (superposed(0.84, 0.05, 0.93), "reproduced"),
+        (superposed(0.30, 0.60, 0.30), "partly"),  # its own memory more than others', but more truth
+        (superposed(0.14, 0.95, 0.05), "not reproduced"),
+    ],
+)
+def test_f2_and_f8(means: dict[Any, float], expected: str) -> None:
+    found = f2_superposition(table({"plain": (CNN, means)}))
+    assert add_up(found.parts) == expected
+    assert found.ours.mean == pytest.approx(
+        means["picture", "superposition_memory", "deep"] - means["picture", "superposition_truth", "deep"], abs=0.02
+    )
+    words = {"world": {"kind": "digits"}, "support": {"kind": "gap"}, "encoding": {"kind": "angle"}}
+    digit = arm(**words, decoder={"kind": "rotator"})
+    assert add_up(f8_rotation(table({"digit": (digit, means)})).parts) == expected
+
+
+def kernels(factorized: float, binary: float, radial: float) -> dict[Any, float]:
+    found = numbers()
+    scores = {"factorized": factorized, "binary_factorized": binary, "radial": radial}
+    for layer in ("layer 1", "layer 2"):
+        for family in ("factorized", "binary_factorized", "conjunction", "product", "radial"):
+            found[layer, f"kernel_r2_{family}", "trained"] = scores.get(family, 0.05)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("means", "expected"),
+    [
+        (kernels(0.7, 0.9, 0.4), "reproduced"),
+        (kernels(0.9, 0.4, 0.5), "partly"),  # factorized, but smooth
+        (kernels(0.5, 0.3, 0.9), "not reproduced"),
+    ],
+)
+def test_f3(means: dict[Any, float], expected: str) -> None:
+    found = f3_kernels(table({"plain": (CNN, means)}))
+    assert add_up(found.parts) == expected
+    assert "layer 1" in found.notes[0]
+
+
+def shaped(outside: float, overlap: float) -> dict[Any, float]:
+    found = numbers()
+    found |= {("output", "log_volume", "held_out"): outside, ("output", "log_volume", "trained"): -0.06}
+    found |= {("truth", "log_volume", "held_out"): 0.2, ("truth", "log_volume", "trained"): 0.15}
+    for layer, value in {"input": 0.0, "layer 1": 0.04, "layer 2": overlap, "output": overlap}.items():
+        found[layer, "overlap", "held_out"] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("outside", "overlap", "expected"),
+    [
+        (-0.93, 0.3, "reproduced"),
+        (-0.93, 0.01, "partly"),
+        (-0.15, 0.01, "partly"),  # it shrinks, by less than half
+        (0.10, 0.01, "not reproduced"),
+    ],
+)
+def test_f4(outside: float, overlap: float, expected: str) -> None:
+    found = f4_collapse(table({"plain": (CNN, shaped(outside, overlap))}))
+    assert add_up(found.parts) == expected
+    assert found.ours.mean == pytest.approx(outside + 0.06 - 0.05, abs=0.03)  # freed of what true pictures have
+
+
+ONEHOT = {"encoding": {"kind": "onehot"}}
+ON = arm(**ONEHOT, decoder={"kind": "lowrank"})
+OFF = arm(**ONEHOT, decoder={"kind": "lowrank", "entropy_weight": 0.0, "variance_weight": 0.0})
+LONGER = arm(**ONEHOT, decoder={"kind": "lowrank"}, training={"steps": 9999})
+
+
+@pytest.mark.parametrize(
+    ("settings", "on", "off", "expected"),
+    [
+        (ON, numbers(0.99, 0.03), numbers(0.04, 4.0), "reproduced"),
+        (LONGER, numbers(0.99, 0.03), numbers(0.04, 4.0), "partly"),  # more steps too
+        (ON, numbers(0.6, 0.4), numbers(0.04, 4.0), "partly"),
+        (ON, numbers(0.04, 4.0), numbers(0.04, 4.0), "not reproduced"),
+        (ON, numbers(0.99, 0.03, inside=UNFIT), numbers(0.04, 4.0), "untested"),
+    ],
+)
+def test_f5(settings: dict[str, Any], on: dict[Any, float], off: dict[Any, float], expected: str) -> None:
+    assert add_up(f5_low_rank(table({"on": (settings, on), "off": (OFF, off)})).parts) == expected
+
+
+STRIPED = arm(data={"stripes": 56})
+TAUGHT = arm(data={"stripes": 56, "order": "curriculum"})
+
+
+def grown(plain: float, striped: float) -> PlaneTable:
+    """A scaling study: five sizes, eight training sets each, a share that passes 60 % at c N^exponent examples."""
+    arms: dict[str, Any] = {}
+    for stripes, exponent in ((0, plain), (20, striped)):
+        for size in (16, 20, 24, 28, 32):
+            need = 400 * (size / 24) ** exponent
+            for images in np.geomspace(60, 3000, 8).round().astype(int).tolist():
+                words = {
+                    "world": {"kind": "bumps", "image_size": size},
+                    "support": {"kind": "donut", "low": 4, "high": 10},
+                }
+                settings = arm(**words, data={"images": images, "stripes": stripes})
+                share = 1 / (1 + (need / images) ** 3 * (0.4 / 0.6) ** -1)
+                arms[f"{stripes}-{size}-{images}"] = (settings, numbers(share))
+    return table(arms, spread=0.03)
+
+
+CUBIC = grown(3.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("mixed", "taught", "sizes", "expected"),
+    [
+        (numbers(0.98, 0.1), numbers(0.3), CUBIC, "reproduced"),
+        (numbers(0.98, 0.1), numbers(0.3), None, "partly"),
+        (numbers(0.98, 0.1), numbers(0.3), grown(2.0, 1.0), "partly"),
+        (numbers(0.3), numbers(0.98, 0.1), None, "partly"),  # a curriculum helps where a mixture does not
+        (numbers(0.3), numbers(0.3), grown(2.0, 2.0), "not reproduced"),
+    ],
+)
+def test_f6(mixed: dict[Any, float], taught: dict[Any, float], sizes: PlaneTable | None, expected: str) -> None:
+    arms = {"plain": (CNN, numbers()), "stripes": (STRIPED, mixed), "first": (TAUGHT, taught)}
+    found = f6_stripes(table(arms), sizes)
+    assert add_up(found.parts) == expected
+
+
+def test_scaling_reads_arms_by_their_settings() -> None:
+    assert scaling(CUBIC, stripes=False).exponent == pytest.approx(3, abs=0.1)
+    assert scaling(CUBIC, stripes=True).exponent == pytest.approx(1, abs=0.1)
+    with pytest.raises(Untested, match="3 image sizes"):
+        scaling(table({"plain": (CNN, numbers())}), stripes=False)
+
+
+@pytest.mark.parametrize(
+    ("wide", "ramp", "expected"),
+    [
+        (numbers(0.1), numbers(0.1, 1.2), "reproduced"),
+        (numbers(0.1), numbers(0.97, 0.1), "partly"),  # one code does repair it
+        (numbers(0.1), numbers(0.97, 0.1, inside=UNFIT), "reproduced"),  # one that has not fitted says nothing
+    ],
+)
+def test_f7(wide: dict[Any, float], ramp: dict[Any, float], expected: str) -> None:
+    codes = {"wide": arm(encoding={"kind": "population", "width": 9.0}), "ramp": arm(encoding={"kind": "ramp"})}
+    found = f7_codes(table({"wide": (codes["wide"], wide), "plain": (CNN, numbers()), "ramp": (codes["ramp"], ramp)}))
+    assert add_up(found.parts) == expected
+    assert found.arms["bump code"] == "plain" and "bump code 9 times as wide" in found.arms
+
+
+@pytest.mark.parametrize(
+    ("settings", "means", "expected"),
+    [
+        (arm(decoder={"kind": "coordinate"}), numbers(0.99, 0.02), "reproduced"),
+        (arm(decoder={"kind": "coordinate"}, encoding={"kind": "onehot"}), numbers(0.99, 0.02), "partly"),  # confounded
+        (arm(decoder={"kind": "coordinate"}), numbers(0.6, 0.4), "partly"),
+        (arm(decoder={"kind": "coordinate"}), numbers(0.3), "not reproduced"),
+    ],
+)
+def test_f9(settings: dict[str, Any], means: dict[Any, float], expected: str) -> None:
+    found = f9_coordinates(table({"plain": (CNN, numbers()), "spatial": (settings, means)}))
+    assert add_up(found.parts) == expected
+
+
+def test_a_study_folder_is_asked_as_the_ledger_asks(tmp_path: Path) -> None:
+    planted = table({"plain": (CNN, numbers()), "spatial": (arm(decoder={"kind": "coordinate"}), numbers(0.99, 0.02))})
+    facts = {"name": "rendering", "finished": "2026-01-01", "study": {"arms": planted.arms, "seeds": list(SEEDS)}}
+    study = StudyTable(Finished(tmp_path, facts, None, {}))
+    with pytest.raises(Untested, match=r"no measures\.parquet"):
+        judge_of("F9")(study, {}, Measure())
+    write_measures(tmp_path, [dict(row) for row in planted.rows])
+    found = judge_of("F9")(study, {}, Measure())
+    assert found.ours == f9_coordinates(planted).ours and found.arms["coordinate"] == "spatial"
+    assert {part.name for part in found.parts} >= {"complete", "all else equal"}
+    (tmp_path / "measures.parquet").write_bytes(b"not a table")
+    with pytest.raises(UserError, match="damaged"):
+        judge_of("F9")(study, {}, Measure())
+
+
+def test_what_is_not_there_is_untested() -> None:
+    for judge in JUDGES.values():
+        with pytest.raises(Untested):
+            judge(table({"other": (MLP, numbers())}))
+        with pytest.raises(Untested):
+            judge(table({"plain": (CNN, numbers())}, seeds=(0, 1, 2)))
+    assert set(JUDGES) == set(THRESHOLDS) == {f"F{i}" for i in range(1, 10)}
+    with pytest.raises(Untested, match="superposition_memory"):
+        f2_superposition(table({"plain": (CNN, numbers())}))

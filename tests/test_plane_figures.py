@@ -1,0 +1,127 @@
+"""The pictures of the plane are written, whole, for planted data; a wrong shape is named."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from recombine.anatomy.kernels import compare_kernels, representational_kernel
+from recombine.anatomy.manifold import log_volume, tangents
+from recombine.anatomy.plane import plane_cells, to_map
+from recombine.anatomy.scaling import fit_exponent, needed_table
+from recombine.anatomy.superposition import memory_weights, superposition
+from recombine.errors import UserError
+from recombine.report.plane_figures import (
+    kernel_panels,
+    manifold_views,
+    plane_maps,
+    scaling_figure,
+    superposition_by_depth,
+    superposition_pictures,
+    volume_maps,
+)
+
+SIZE = 16
+CELLS = plane_cells(SIZE)
+TRAINED = ~((CELLS >= 4) & (CELLS <= 11)).all(1)
+MASK = TRAINED.view(SIZE, SIZE).numpy()
+
+
+def bumps(cells: Tensor) -> Tensor:
+    squared = (cells[:, None] - plane_cells(SIZE).to(cells)[None]).square().sum(2)
+    return 1 - (-squared / 2).exp()
+
+
+def is_png(path: Path) -> bool:
+    from matplotlib.image import imread
+
+    picture = imread(path)
+    return path.read_bytes()[:4] == b"\x89PNG" and picture.std() > 0.01 and min(picture.shape[:2]) > 300
+
+
+def layers(cells: Tensor) -> dict[str, Tensor]:
+    """A planted decoder whose tangents shrink in the hole."""
+    inside = torch.sigmoid(4 - (cells - 7.5).abs().max(1).values)[:, None]
+    code = torch.cat([(-(v[:, None] - torch.arange(SIZE)).square() / 4).exp() for v in cells.T], dim=1)
+    image = bumps(cells)
+    return {
+        "code": code[None],
+        "middle": (code * (1 - 0.8 * inside))[None],
+        "output": (image * (1 - 0.9 * inside))[None],
+    }
+
+
+def test_volume_and_error_maps(tmp_path: Path) -> None:
+    slopes = tangents(layers, CELLS.float())
+    logs = {name: to_map(log_volume(slope)[0], CELLS, SIZE).numpy() for name, slope in slopes.items()}
+    assert is_png(volume_maps(tmp_path / "volume.png", logs, MASK, "Volume of a planted decoder"))
+    error = 4e-3 * np.where(MASK, 0.02, 1.1)
+    maps = {"plain": error, "stripes": error / 9}
+    made = plane_maps(
+        tmp_path / "error.png", maps, MASK, "Error over the plane", "squared error over that of a blank", "ratio",
+        contours=[1e-3, 3e-3], limits=(0, 5e-3),
+    )  # fmt: skip
+    assert is_png(made)
+    with pytest.raises(UserError, match="must match"):
+        plane_maps(tmp_path / "no.png", {"odd": error[:4]}, MASK, "", "", "")
+    with pytest.raises(UserError, match="at least one"):
+        plane_maps(tmp_path / "no.png", {}, MASK, "", "", "")
+    assert not (tmp_path / "no.png").exists()
+
+
+def test_manifolds_and_kernels(tmp_path: Path) -> None:
+    found = layers(CELLS.float())
+    views = {name: values[0].numpy() for name, values in found.items()}
+    assert is_png(manifold_views(tmp_path / "manifold.png", views, CELLS.numpy(), TRAINED.numpy(), "Planted manifolds"))
+    kernels, scores = {}, {}
+    for name, values in found.items():
+        pair = torch.cat([values, values + 0.02 * torch.randn(values.shape)])
+        kernel = representational_kernel(pair, TRAINED)
+        fits = compare_kernels(kernel, CELLS, TRAINED, lengths=(1.0, 2.0))
+        kernels[name] = to_map(kernel[0, 8 * SIZE + 2], CELLS, SIZE).numpy()
+        scores[name] = {family: fit.trained.numpy() for family, fit in fits.items()}
+    assert is_png(
+        kernel_panels(tmp_path / "kernels.png", kernels, scores, MASK, (2, 8), "Kernels of a planted decoder")
+    )
+
+
+def test_superpositions(tmp_path: Path) -> None:
+    truths = bumps(CELLS.double())
+    memory = truths.clone()
+    memory[~TRAINED] = memory_weights(CELLS, TRAINED) @ truths[TRAINED]
+    noise = 0.02 * torch.randn(2, *truths.shape, generator=torch.Generator().manual_seed(0))
+    outputs = torch.stack([0.8 * memory + 0.2 * truths, 0.6 * memory + 0.4 * truths]) + noise
+    found = superposition(outputs, truths, CELLS, TRAINED)
+    shown = [(4, 8), (5, 8), (6, 8), (7, 7)]
+    rows = [y * SIZE + x for x, y in shown]
+    held = {cell: i for i, cell in enumerate((~TRAINED).nonzero()[:, 0].tolist())}
+    pictures = {
+        name: values[rows].view(-1, SIZE, SIZE).numpy()
+        for name, values in (("memory", memory), ("decoder A", outputs[0]), ("decoder B", outputs[1]))
+    }
+    shares = {f"decoder {'AB'[m]}": [found.share[m, held[row]].item() for row in rows] for m in range(2)}
+    depths = [int(found.depth[held[row]]) for row in rows]
+    true = truths[rows].view(-1, SIZE, SIZE).numpy()
+    path = tmp_path / "superposition.png"
+    assert is_png(superposition_pictures(path, pictures, true, shown, depths, "Planted superposition", shares))
+    curves = {"memory": found.memory.numpy(), "truth": found.truth.numpy(), "control": found.control.numpy()}
+    assert is_png(superposition_by_depth(tmp_path / "depth.png", found.depth.numpy(), curves, "By depth"))
+    with pytest.raises(UserError, match="needed"):
+        superposition_pictures(path, {"odd": true[:2]}, true, shown, depths, "")
+
+
+def test_scaling(tmp_path: Path) -> None:
+    sizes = np.array([16, 20, 24, 28, 32])
+    noise = np.random.default_rng(0)
+    arms = {}
+    for name, exponent, scale in (("bumps only", 3.0, 0.05), ("bumps and stripes", 1.0, 6.0)):
+        need = scale * sizes**exponent * np.exp(0.15 * noise.normal(size=(8, 5)))
+        tried = np.stack([np.geomspace(60, 1200, 8)] * 5)
+        curves = 1 / (1 + (need[..., None] / tried) ** 4)
+        needed = needed_table(curves, tried, 0.5)
+        fit = fit_exponent(sizes, needed, draws=300)
+        arms[name] = (needed.examples, needed.known, (fit.exponent, fit.low, fit.high), fit.constant)
+    path = scaling_figure(tmp_path / "scaling.png", sizes, arms, "Data needed", "60 % of held-out cells in place")
+    assert is_png(path)
