@@ -65,14 +65,15 @@ class Images:
 def make_images(
     world: World,
     compositions: Sequence[Composition],
-    per_composition: int,
+    per_composition: int | Sequence[int],
     seed: int,
     purpose: str,
     device: torch.device | str = "cpu",
 ) -> Images:
-    """`per_composition` images of each composition, in that order. Another `purpose` gives other images: data that is
-    trained on, calibrated on and reported on never meet."""
-    labels = torch.tensor(list(compositions), dtype=torch.int64, device=device).repeat_interleave(per_composition, 0)
+    """`per_composition` images of each composition (or a number for each), in that order. Another `purpose` gives
+    other images: data that is trained on, calibrated on and reported on never meet."""
+    times = per_composition if isinstance(per_composition, int) else torch.tensor(list(per_composition), device=device)
+    labels = torch.tensor(list(compositions), dtype=torch.int64, device=device).repeat_interleave(times, 0)
     uniforms = Draws(seeds_tensor([seed], device), f"images {purpose}").uniform(len(labels), world.jitters)[0]
     values = world.draw(labels, uniforms)
     return Images(world.render(values), labels, values)

@@ -33,12 +33,13 @@ def draw_sheet(world: World, path: Path | str) -> None:
         axis.set_axis_off()
     for i, (axis, composition) in enumerate(zip(axes.flat, compositions, strict=False)):
         strip = torch.cat([middle[i], *varied[i * (EXAMPLES - 1) : (i + 1) * (EXAMPLES - 1)]], dim=2)  # (3, P, 3P)
-        axis.imshow(strip.permute(1, 2, 0).numpy(), interpolation="nearest")
+        axis.imshow(strip.permute(1, 2, 0).numpy(), interpolation="nearest", cmap="gray", vmin=0, vmax=1)
         for edge in range(EXAMPLES + 1):  # frames, since images are white at their rim
             axis.axvline(edge * world.image_size - 0.5, color="0.6", linewidth=0.5)
         for edge in (0, world.image_size):
             axis.axhline(edge - 0.5, color="0.6", linewidth=0.5)
-        code = "".join("0123456789abcdefghijklmnopqrstuvwxyz"[value] for value in composition)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+        code = "".join(digits[value] if value < len(digits) else "" for value in composition)
         names = " ".join(factor.values[value] for factor, value in zip(world.factors, composition, strict=True))
         axis.set_title(f"{code}  {names}", fontsize=8)
     figure.savefig(path, dpi=130)

@@ -1,0 +1,350 @@
+"""Run a forced-rendering study: every arm trained with all its seeds, judged over its plane, stored, and resumed.
+
+The same store, claim on the folder and training loop as every study. What is judged is the whole plane, so there is no
+tokenizer, probe or calibration; `judges/plane.py` says what is measured.
+"""
+
+import math
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from recombine import files
+from recombine.curated import Plane, make_data
+from recombine.encodings import Encoding
+from recombine.errors import UserError
+from recombine.generators.rendering import Rendering
+from recombine.judges.plane import Judged, cross_fade, judge_plane, summarise
+from recombine.nets.decoders import Decoder, build_decoder
+from recombine.progress import say, track
+from recombine.studies.arms import evaluation_steps
+from recombine.studies.rendering import RenderingArm, RenderingStudy
+from recombine.studies.results import NAME as RESULTS
+from recombine.studies.store import Store, claim_folder
+from recombine.training import Trainer
+
+VERSION = 1  # of our own code; raised when a change alters what an arm gives
+SAVE_EVERY = 30.0  # seconds between checkpoints
+STEPS_AT_ONCE = 20
+KIND = "rendering"  # of entries in the store
+
+
+@dataclass(frozen=True)
+class RenderedArm:
+    """A finished arm."""
+
+    settings: RenderingArm
+    plane: Plane
+    judged: dict[int, Judged]  # by step, in rising order
+    losses: dict[int, list[float | None]]  # mean training loss of each member since the evaluation before
+    images: Tensor  # (C, P, P) uint8: what the first member draws at the end
+    weights: dict[str, Tensor]  # (M, ...) by name: weights and running averages of the decoder
+    seconds: float
+    parameters: int
+
+    @property
+    def last(self) -> Judged:
+        return self.judged[max(self.judged)]
+
+
+def recipe_of(study: RenderingStudy, arm: RenderingArm, device: torch.device) -> dict[str, Any]:
+    """Everything the result of an arm depends on."""
+    return {
+        "version": VERSION,
+        "arm": arm.model_dump(mode="json"),
+        "judging": study.judging.model_dump(mode="json"),
+        "seeds": list(study.seeds),
+        "dtype": str(arm.dtype(device)),
+    }
+
+
+def make_trainer(
+    arm: RenderingArm, seeds: tuple[int, ...], plane: Plane, code: Encoding, device: torch.device
+) -> Trainer:
+    """The members of an arm at step 0."""
+    decoder = build_decoder(arm.decoder, code.widths, arm.world.image_size, seeds)
+    generator = Rendering(decoder, seeds, arm.training.absolute).to(device)
+    data = make_data(arm.data, arm.build_world(), plane, code, seeds, arm.training.steps, device)
+    trainer = Trainer(generator, data, arm.training.for_trainer(arm.dtype(device)))
+    trainer.data = replace(data, step=trainer.step)  # a curriculum looks at the trainer's own count
+    return trainer
+
+
+def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device) -> RenderedArm:
+    """Train and judge an arm, or take it from the store."""
+    arm = study.arms[name]
+    recipe = recipe_of(study, arm, device)
+    if not store.has(KIND, recipe):
+        _train(study, name, arm, store, recipe, device)
+    tensors, facts = store.load(KIND, recipe)
+    judged = {
+        int(step): Judged.from_tensors({word: tensors[f"judged.{step}.{word}"] for word in Judged.__dataclass_fields__})
+        for step in facts["losses"]
+    }
+    return RenderedArm(
+        arm,
+        arm.plane(),
+        judged,
+        {int(step): losses for step, losses in facts["losses"].items()},
+        tensors["images"],
+        {key: t for key, t in tensors.items() if key.startswith(("weight.", "buffer."))},
+        facts["seconds"],
+        facts["parameters"],
+    )
+
+
+def _train(
+    study: RenderingStudy, name: str, arm: RenderingArm, store: Store, recipe: dict[str, Any], device: torch.device
+) -> None:
+    plane, code = arm.plane().to(device), arm.code()
+    trainer = make_trainer(arm, study.seeds, plane.to(torch.device("cpu")), code, device)
+    generator = trainer.generator
+    asked = code(plane.cells).expand(study.members, -1, -1)
+    work = _Work(store.folder / f"{KIND}-{store.key(KIND, recipe)}.work")
+    judged, losses, earlier = work.resume(trainer)
+    if trainer.steps_done:
+        say(f"arm {name}: going on at step {trainer.steps_done} of {arm.training.steps}")
+    started = time.perf_counter()
+    stops = evaluation_steps(arm.training.steps, study.judging.evaluations)
+    previous = max([0, *(stop for stop in stops if stop <= trainer.steps_done)])
+    with track(arm.training.steps, f"arm {name}", done=trainer.steps_done) as advance:
+        for stop in (stop for stop in stops if stop > trainer.steps_done):
+            while trainer.steps_done < stop:
+                steps = min(STEPS_AT_ONCE, stop - trainer.steps_done)
+                trainer.run(steps)
+                advance(steps)
+                # Never at an evaluation's own step before it is judged: a resumed run would pass over it.
+                if trainer.steps_done < stop and work.due(SAVE_EVERY):
+                    work.save(trainer, judged, losses, earlier + time.perf_counter() - started)
+            means = trainer.take_mean_loss(stop - previous)
+            losses[str(stop)] = [loss if math.isfinite(loss) else None for loss in means]  # a member may diverge
+            previous = stop
+            result = judge_plane(generator.sample(asked, None), plane)  # type: ignore[arg-type]
+            judged |= {f"judged.{stop}.{word}": tensor for word, tensor in result.tensors().items()}
+            advance(0, note=note(result, plane))
+            if work.due(0.0):
+                work.save(trainer, judged, losses, earlier + time.perf_counter() - started)
+    images = generator.sample(asked, None)  # type: ignore[arg-type]
+    seconds = earlier + time.perf_counter() - started
+    tensors = {key: t for key, t in trainer.state().items() if key.startswith(("weight.", "buffer."))}
+    tensors |= judged | {"images": (images[0].nan_to_num(0.0).clamp(0, 1) * 255).round().to(torch.uint8)}
+    facts = {
+        "losses": losses,
+        "seconds": seconds,
+        "parameters": sum(weight.numel() for weight in generator.parameters()) // study.members,
+    }
+    store.save(KIND, recipe, tensors, facts)
+    work.remove()
+    say(
+        f"arm {name}: {arm.training.steps} steps of {study.members} members in {seconds:.0f} s; "
+        f"{note(judge_plane(images, plane), plane)}"
+    )
+
+
+def note(judged: Judged, plane: Plane) -> str:
+    """An evaluation in a few words."""
+    seen, unseen = (summarise(judged, plane, where) for where in (plane.trained, ~plane.trained))
+    return (
+        f"error relative to blank {seen['relative'].mean():.2g} trained, {unseen['relative'].mean():.2g} held out; "
+        f"held out within 1: {unseen['hit'].mean():.0%}"
+    )
+
+
+class _Work:
+    """The folder of an unfinished arm: one file with the trainer's state and all that was judged so far."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint.safetensors"
+        self.facts = folder / "facts.json"
+        self._last, self._cost = time.perf_counter(), 0.0
+
+    def due(self, after: float) -> bool:
+        """Whether to save: `after` seconds have passed, and saving stays a twentieth of the work."""
+        return time.perf_counter() - self._last >= max(after, 20 * self._cost)
+
+    def save(self, trainer: Trainer, judged: dict[str, Tensor], losses: dict[str, Any], seconds: float) -> None:
+        """Facts first: a kill in between leaves facts past the checkpoint, which `resume` drops."""
+        begun = time.perf_counter()
+        files.save_json_atomic(self.facts, {"losses": losses, "seconds": seconds})
+        files.save_tensors_atomic(self.checkpoint, trainer.state() | judged)
+        self._last = time.perf_counter()
+        self._cost = self._last - begun
+
+    def resume(self, trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any], float]:
+        """Bring the trainer to the checkpoint, if there is one: what was judged up to it, losses, seconds spent."""
+        if not self.checkpoint.exists():
+            return {}, {}, 0.0
+        fix = f"delete the folder {self.folder} and give the same command again: this arm starts anew"
+        tensors = files.load_tensors(self.checkpoint, trainer.device, fix)
+        facts = files.load_json(self.facts, fix)
+        try:
+            trainer.load(tensors)
+            judged = {key: t.cpu() for key, t in tensors.items() if key.startswith("judged.")}
+            losses = {step: loss for step, loss in facts["losses"].items() if int(step) <= trainer.steps_done}
+            return judged, losses, float(facts["seconds"])
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise UserError(f"{self.checkpoint} does not hold this arm; {fix}.") from error
+
+    def remove(self) -> None:
+        rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class OpenedArm:
+    """A trained arm to look into: the analyses' way in."""
+
+    decoder: Decoder  # M members; `decoder(codes)`, `decoder.states(codes)`
+    encoding: Encoding  # values (..., F) to codes (..., W), differentiable
+    plane: Plane
+
+    @torch.no_grad()
+    def outputs(self) -> Tensor:
+        """What every member draws at every cell of the plane, (M, C, P, P)."""
+        members = next(self.decoder.parameters()).shape[0]
+        codes = self.encoding(self.plane.cells).expand(members, -1, -1)
+        return torch.cat([self.decoder(some) for some in codes.split(128, dim=1)], dim=1)
+
+    @torch.no_grad()
+    def states(self) -> list[Tensor]:
+        """The hidden states (M, C, features) of every layer over the plane, the images last."""
+        members = next(self.decoder.parameters()).shape[0]
+        codes = self.encoding(self.plane.cells).expand(members, -1, -1)
+        parts = [self.decoder.states(some) for some in codes.split(128, dim=1)]
+        return [torch.cat(layer, dim=1) for layer in zip(*parts, strict=True)]
+
+
+def open_arm(study: RenderingStudy, name: str, store: Store | Path, device: torch.device | str = "cpu") -> OpenedArm:
+    """The trained decoder of an arm of a finished study, in float32, with its encoding and plane on `device`."""
+    kept = store if isinstance(store, Store) else Store(store)
+    arm, place = study.arms[name], torch.device(device)
+    recipe = next(
+        (
+            one
+            for dtype in ("torch.float32", "torch.bfloat16")
+            if kept.has(KIND, one := recipe_of(study, arm, place) | {"dtype": dtype})
+        ),
+        None,
+    )
+    if recipe is None:
+        raise UserError(f"arm {name} of {study.name} is not in {kept.folder}; run the study first.")
+    tensors, _ = kept.load(KIND, recipe)
+    code = arm.code()
+    decoder = build_decoder(arm.decoder, code.widths, arm.world.image_size, study.seeds)
+    weights = {
+        key.partition(".")[2].removeprefix("decoder."): t
+        for key, t in tensors.items()
+        if key.startswith(("weight.", "buffer."))
+    }
+    decoder.load_state_dict(weights)
+    return OpenedArm(decoder.to(place).eval(), code, arm.plane().to(place))
+
+
+def table_of(study: RenderingStudy, name: str, arm: RenderedArm) -> pa.Table:
+    """The rows of an arm: one per member, step and cell.
+
+    The contract's columns: composition ("x,y" or the angle), level (0 trained, 1 held out: every single value is seen,
+    so a held-out pair differs from some trained one in one factor), n = 1, joint, valid, joint_probe_only (right, valid
+    or not), factor_<name>. Beside them: x, y (or angle), depth, mse, blank, ssim, position_error, loss; of
+    angles fade_mse and fade_blank, the error against the cross-fade and that of the cross-fade itself.
+    """
+    plane = arm.plane
+    cells, members = len(plane.cells), study.members
+    names = ("x", "y") if plane.cells.shape[1] == 2 else ("angle",)
+    values = plane.cells.tolist()
+    codes = [",".join(f"{value:g}" for value in cell) for cell in values]
+    tables = []
+    for step, judged in arm.judged.items():
+        columns: dict[str, Any] = {
+            "study": [study.name] * (members * cells),
+            "arm": [name] * (members * cells),
+            "member": [m for m in range(members) for _ in range(cells)],
+            "seed": [seed for seed in study.seeds for _ in range(cells)],
+            "step": [step] * (members * cells),
+            "composition": codes * members,
+            "level": (~plane.trained).long().repeat(members).numpy(),
+            "n": [1] * (members * cells),
+            "joint": judged.joint.flatten().double().numpy(),
+            "valid": judged.valid.flatten().double().numpy(),
+            "joint_probe_only": judged.hit.flatten().double().numpy(),
+        }
+        for f, factor in enumerate(names):
+            columns[f"factor_{factor}"] = judged.right[..., f].flatten().double().numpy()
+        for f, factor in enumerate(names):
+            columns[factor] = plane.cells[:, f].double().repeat(members).numpy()
+        columns |= {
+            "depth": plane.depth.double().repeat(members).numpy(),
+            "mse": judged.mse.flatten().double().numpy(),
+            "blank": plane.blank.double().repeat(members).numpy(),
+            "ssim": judged.ssim.flatten().double().numpy(),
+            "position_error": judged.position_error.flatten().double().numpy(),
+            "loss": [arm.losses[step][m] for m in range(members) for _ in range(cells)],
+        }
+        if names == ("angle",):
+            columns["fade_mse"] = judged.fade_mse.flatten().double().numpy()
+            faded = (cross_fade(plane) - plane.images).square().mean((1, 2))
+            columns["fade_blank"] = faded.double().repeat(members).numpy()  # what the cross-fade itself would score
+        tables.append(pa.table(columns))
+    return pa.concat_tables(tables)
+
+
+def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.device) -> Path:
+    """Run `study` into the folder `out`; returns the path of its report."""
+    from recombine import runner
+    from recombine.report.rendering import print_rendering, write_rendering
+
+    started, clock = datetime.now(UTC), time.perf_counter()
+    with claim_folder(out, study.hash, study.name):
+        kept = Store(store)
+        arms = {name: run_arm(study, name, kept, device) for name in study.arms}
+        sink = pa.BufferOutputStream()
+        tables = [table_of(study, name, arm) for name, arm in arms.items()]
+        pq.write_table(pa.concat_tables(tables, promote_options="default"), sink, compression="zstd")
+        files.write_atomic(out / RESULTS, sink.getvalue().to_pybytes())
+        pictures = {name: arm.images for name, arm in arms.items()}
+        pictures |= {f"{name}.real": (arm.plane.images * 255).round().to(torch.uint8) for name, arm in arms.items()}
+        files.save_tensors_atomic(out / "pictures.safetensors", pictures)
+        seconds = {f"arm {name}": arm.seconds for name, arm in arms.items()}
+        facts = {
+            "kind": "rendering",
+            "name": study.name,
+            "question": study.question,
+            "limits": study.limits,
+            "study": study.resolved(),
+            "hash": study.hash,
+            "command": runner.command(),
+            "versions": runner.versions(),
+            "hardware": runner.hardware(device),
+            "started": started.isoformat(timespec="seconds"),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": seconds | {"total": sum(seconds.values())},
+            "seconds_of_last_call": time.perf_counter() - clock,
+            "arms": {
+                name: {
+                    "settings": arm.settings.model_dump(mode="json"),
+                    "parameters": arm.parameters,
+                    "seconds": arm.seconds,
+                    "dtype": str(arm.settings.dtype(device)),
+                    "trained_cells": int(arm.plane.trained.sum()),
+                    "held_out_cells": int((~arm.plane.trained).sum()),
+                    "blank": {
+                        "trained": arm.plane.blank[arm.plane.trained].mean().item(),
+                        "held_out": arm.plane.blank[~arm.plane.trained].mean().item(),
+                    },
+                }
+                for name, arm in arms.items()
+            },
+        }
+        files.save_json_atomic(out / "study.json", facts)
+        report = write_rendering(out)
+    print_rendering(out)
+    say(f"results: {out / RESULTS}\nreport:  {report}")
+    return report
