@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 from safetensors.numpy import save_file
 
 from recombine.studies.monitors import write_monitors
+from recombine.studies.quality_table import ABOUT as METRICS
+from recombine.studies.quality_table import write_quality
 
 FACTORS = (("shape", ("circle", "square")), ("colour", ("blue", "orange")), ("size", ("small", "large")))
 CODES = tuple("".join(map(str, c)) for c in itertools.product((0, 1), repeat=3))
@@ -121,6 +123,23 @@ def fake_monitors(
     return rows
 
 
+def fake_quality(arms: Sequence[str], members: int, steps: Sequence[int] = (500,)) -> list[dict[str, Any]]:
+    """Invented rows of quality.parquet: worse the farther from training, references that all arms share."""
+    random = np.random.default_rng(2)
+    rows: list[dict[str, Any]] = []
+    places: list[tuple[int, str | None]] = [(level, None) for level in range(3)]
+    places += [(level, code) for code, level in LEVELS.items()]
+    for (a, arm), metric, (level, code) in itertools.product(enumerate(arms), METRICS, places):
+        best = {"frechet": 0.02, "copied": 0.01}.get(metric, 0.9)
+        for member, step in itertools.product(range(members), steps):
+            worse = (1 + level) * (1 + 0.4 * a) * float(1 + 0.1 * random.normal())
+            value = min(best * worse, 1.0) if metric in ("frechet", "copied") else best / max(worse, 1.0)
+            who = {"study": "fake", "arm": arm, "member": member, "seed": 100 + member, "step": step}
+            row = who | {"level": level, "composition": code, "metric": metric, "value": value}
+            rows.append(row | {"real": best, "rebuilt": 1.1 * best, "n": 64})
+    return rows
+
+
 def write_fake_study(
     folder: Path,
     *,
@@ -129,6 +148,7 @@ def write_fake_study(
     evaluations: int = 6,
     pictures: bool = True,
     monitors: bool = False,
+    quality: bool = False,
     longer: Sequence[str] = (),
     count: int = 8,
     pixels: int = 28,
@@ -148,6 +168,8 @@ def write_fake_study(
         save_file(_pictures(arms, count, pixels, random), folder / "pictures.safetensors")
     if monitors:
         write_monitors(folder, fake_monitors(arms, members, steps[-2:]))
+    if quality:
+        write_quality(folder, fake_quality(arms, members, steps[-2:]))
     tokenizers = {
         "vq": {"kind": "vqvae", "codes": 64, "sees": "all"},
         "vae": {"kind": "vae", "latent": 4, "sees": "all"},

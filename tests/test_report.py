@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fake_study import CODES, LEVELS, fake_monitors, write_fake_study
+from fake_study import CODES, LEVELS, fake_monitors, fake_quality, write_fake_study
 from recombine.errors import UserError
 from recombine.judges.statistics import Interval, interval, summarize
 from recombine.report import summary_figure, words, write_report
@@ -25,6 +26,8 @@ from recombine.report.page import embed
 from recombine.report.reading import read_study
 from recombine.report.terminal import print_summary, table_lines
 from recombine.studies.monitors import ABOUT, write_monitors
+from recombine.studies.quality_table import ABOUT as METRICS
+from recombine.studies.quality_table import write_quality
 
 
 def page_of(folder: Path) -> str:
@@ -45,7 +48,7 @@ def curve_data(page: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_fake_study(tmp_path_factory.mktemp("study"), monitors=True)
+    return write_fake_study(tmp_path_factory.mktemp("study"), monitors=True, quality=True)
 
 
 @pytest.fixture(scope="module")
@@ -624,6 +627,70 @@ def test_names_from_the_table_are_escaped_in_the_charts(tmp_path: Path) -> None:
 )
 def test_numbers_in_three_digits(value: float, text: str) -> None:
     assert words.number(value) == text
+
+
+# --- quality of the pictures --------------------------------------------------------------------------------------
+
+
+def quality_of(page: str) -> str:
+    found = re.search(r'<section id="quality">.*?</section>', page, re.S)
+    return found.group(0) if found else ""
+
+
+def test_no_quality_no_section(tmp_path: Path) -> None:
+    folder = write_fake_study(tmp_path, arms=("dit",), evaluations=1, pictures=False)
+    for _ in range(2):
+        page = page_of(folder)
+        assert not quality_of(page) and "#quality" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)
+        write_quality(folder, [])
+
+
+def test_quality_shows_the_last_step_with_intervals_and_the_numbers_of_real_images(tmp_path: Path) -> None:
+    folder = write_fake_study(tmp_path, pictures=False, quality=True)
+    rows = read_study(folder).quality
+    last = max(row["step"] for row in rows)
+    section = quality_of(page_of(folder))
+    own = [
+        row["value"]
+        for row in rows
+        if (row["arm"], row["metric"], row["level"], row["composition"], row["step"])
+        == ("dit", "nearest", 2, None, last)
+    ]
+    expected = interval(own)
+    assert len(own) == 3 and expected.low is not None and expected.high is not None
+    cell = f"{words.number(expected.mean)} {words.number(max(expected.low, 0))} to {words.number(expected.high)}"
+    assert cell in text_of(section)
+    assert section.count("real images</th>") == 3 and section.count("rebuilt by vq</th>") == 3  # a table per level
+    assert all(about.title in section and text_of(about.sentence) in text_of(section) for about in METRICS.values())
+    assert section.count("<svg class=") == 3 and section.count('<g class="curve') == 9  # an arm's point in each chart
+
+
+def test_quality_with_one_seed_unknown_metrics_and_holes(tmp_path: Path) -> None:
+    folder = write_fake_study(tmp_path, arms=("dit", "maskgit"), members=1, pictures=False)
+    rows = [row for row in fake_quality(["dit"], 1) if row["composition"] is None and row["level"] < 2]
+    rows[0] |= {"value": None, "real": None}
+    rows += [rows[-1] | {"metric": "<b>new</b>"}]
+    write_quality(folder, rows)
+    section = quality_of(page_of(folder))
+    assert (
+        "not a number" in section and "one seed" in section and "&lt;b&gt;new" in section and "maskgit" not in section
+    )
+
+
+def test_arms_that_count_levels_from_their_own_training_are_told_apart(tmp_path: Path) -> None:
+    """One arm trained without 100: for it that is level-1, and 110 and 101 are level-2."""
+    folder = write_fake_study(tmp_path, arms=("maskgit", "dit"), pictures=False)
+    table = pq.read_table(folder / "results.parquet").to_pylist()
+    own = {"100": 1, "110": 2, "101": 2, "111": 3}
+    for row in table:
+        row["level"] = own.get(row["composition"], row["level"]) if row["arm"] == "dit" else row["level"]
+    pq.write_table(pa.Table.from_pylist(table), folder / "results.parquet")
+    study = read_study(folder)
+    assert study.levels["100"] == 0 and study.levels_of["dit"]["100"] == 1 and study.level_numbers == [0, 1, 2, 3]
+    assert any("trained on different combinations" in note for note in words.warnings(study))
+    assert "level-3" in text_of(page_of(folder))
+    plain = read_study(write_fake_study(tmp_path / "plain", pictures=False))
+    assert not any("different combinations" in note for note in words.warnings(plain))
 
 
 # --- a real browser -----------------------------------------------------------------------------------------------

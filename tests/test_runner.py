@@ -1,6 +1,7 @@
 """The runner: contract columns, nothing computed twice, and a killed study that goes on to equal results."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ from recombine.studies import arms
 from recombine.studies.arms import evaluation_steps, make_trainer
 from recombine.studies.inside import Inside
 from recombine.studies.monitors import read_monitors
+from recombine.studies.quality_table import read_quality
 from recombine.studies.results import read_results
 from recombine.studies.spec import Study
 from recombine.studies.stages import fit_tokenizers, open_setting
@@ -109,6 +111,18 @@ def test_members_are_looked_inside_at_every_evaluation(finished: Path):
     assert "Inside the models" in (finished / "report.html").read_text()
 
 
+def test_quality_is_measured_at_the_last_evaluation(finished: Path):
+    rows = read_quality(finished).to_pylist()
+    assert {(row["study"], row["arm"], row["member"], row["step"]) for row in rows} == {
+        ("small", arm, member, 120) for arm in ("maskgit", "dit") for member in (0, 1)
+    }
+    assert {row["level"] for row in rows} == {0, 1, 2} and all(math.isfinite(row["value"]) for row in rows)
+    facts = json.loads((finished / "study.json").read_text())
+    assert facts["arms"]["dit"]["images"] == {"000": 64, "001": 64, "010": 64, "100": 64}
+    assert facts["arms"]["dit"]["multi_information"] == pytest.approx(3 * 0.8112781244591328 - 2)
+    assert "Quality of the pictures" in (finished / "report.html").read_text()
+
+
 def test_the_latents_a_generator_trains_on_have_unit_scale(small_study: Study, shared_store: Path, finished: Path):
     """On the trained compositions, within 2 %: held-out ones, which the tokenizer saw, do not count."""
     setting = open_setting(small_study, Store(shared_store), torch.device("cpu"))
@@ -156,6 +170,8 @@ def test_members_that_do_not_fit_together_are_trained_in_parts(
     facts = json.loads((tmp_path / "out/study.json").read_text())
     assert facts["arms"]["dit"]["members_at_once"] == [1, 1]
     assert read_monitors(tmp_path / "out").num_rows == read_monitors(finished).num_rows
+    assert read_quality(tmp_path / "out").num_rows == read_quality(finished).num_rows
+    assert {row["member"] for row in read_quality(tmp_path / "out").to_pylist()} == {0, 1}
 
 
 def test_a_member_that_does_not_fit_by_itself_is_one_sentence(
@@ -224,6 +240,7 @@ def test_a_stopped_study_goes_on_to_equal_results(
     assert b"going on at step" in again.stdout
     assert read_results(tmp_path / "study/out").equals(read_results(finished))
     assert read_monitors(tmp_path / "study/out").equals(read_monitors(finished))
+    assert read_quality(tmp_path / "study/out").equals(read_quality(finished))
     pictures = [files.load_tensors(folder / "pictures.safetensors") for folder in (tmp_path / "study/out", finished)]
     assert all(torch.equal(pictures[0][key], pictures[1][key]) for key in pictures[1])
     assert not list(store.glob("*.work"))

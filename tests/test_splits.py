@@ -1,5 +1,9 @@
 """Levels are Hamming distances, every kind of split trains what it says, and impossible ones are refused by name."""
 
+import itertools
+import math
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +15,15 @@ from recombine.splits import (
     HammingSplit,
     ListedSplit,
     RandomSplit,
+    Split,
+    agreement,
+    check_weights,
     code,
+    composition_weights,
+    fewer,
+    images_each,
     make_split,
+    multi_information,
     parse_code,
 )
 
@@ -83,3 +94,93 @@ def test_codes_go_both_ways_past_ten_values():
 def test_impossible_splits_are_refused_with_the_reason(settings_, words):
     with pytest.raises(UserError, match=words):
         make_split(settings_, CUBE)
+
+
+# --- dependence of the factors in training ----------------------------------------------------------------------------
+
+
+def all_of(*counts: int) -> Split:
+    """Every composition trained: no split that a study could have, but its weights are known."""
+    return Split(counts, tuple(itertools.product(*map(range, counts))))
+
+
+def shares(split: Split, weights: np.ndarray) -> list[np.ndarray]:
+    """The share of every value of each factor."""
+    train = np.array(split.train)
+    return [np.bincount(train[:, f], weights, count) for f, count in enumerate(split.counts)]
+
+
+@pytest.mark.parametrize("dependence", [0.0, 0.5, 1.0, 3.0])
+def test_two_factors_of_two_values_correlate_as_the_closed_form_says(dependence):
+    weights = dict(zip(all_of(2, 2).train, composition_weights(all_of(2, 2), dependence), strict=True))
+    correlation = weights[0, 0] + weights[1, 1] - weights[0, 1] - weights[1, 0]
+    assert correlation == pytest.approx(math.tanh(dependence / 2))
+    agree = (1 + correlation) / 2
+    bits = 1 + sum(p * math.log2(p) for p in (agree, 1 - agree))
+    assert multi_information(all_of(2, 2), np.array(list(weights.values()))) == pytest.approx(bits, abs=1e-12)
+
+
+SPLITS = {
+    "box": make_split(BoxSplit(common=(2, 2, 2), rare=1), [("a", 3), ("b", 3), ("c", 3)]),
+    "uneven": make_split(BoxSplit(common=(2, 1, 3), rare=2), [("a", 3), ("b", 2), ("c", 5)]),
+    "random": make_split(RandomSplit(n=14, k=3, seed=4), [("a", 3), ("b", 3), ("c", 3)]),
+    "all": all_of(4, 3),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_shares_of_values_stay_while_the_dependence_grows(name):
+    split, strengths = SPLITS[name], (0.0, 0.3, 1.0, 2.0, 4.0)
+    found = [composition_weights(split, strength) for strength in strengths]
+    assert found[0] == pytest.approx(np.full(len(split.train), 1 / len(split.train)))  # 0: as without the word
+    for weights in found:
+        assert weights.min() > 0 and weights.sum() == pytest.approx(1)
+        for share, equal in zip(shares(split, weights), shares(split, found[0]), strict=True):
+            assert share == pytest.approx(equal, abs=1e-9)
+    bits = [multi_information(split, weights) for weights in found]
+    means = [
+        sum(w * agreement(c, split.counts) for w, c in zip(weights, split.train, strict=True)) for weights in found
+    ]
+    for grown in (bits, means):
+        assert all(b > a + 1e-3 for a, b in itertools.pairwise(grown)), grown
+
+
+@given(name=st.sampled_from(sorted(SPLITS)), dependence=st.floats(0, 5), each=st.integers(1, 500))
+def test_images_follow_the_weights_and_their_sum_is_kept(name, dependence, each):
+    split = SPLITS[name]
+    counts = images_each(split, each, dependence)
+    assert sum(counts) == each * len(split.train)
+    exact = composition_weights(split, dependence) * each * len(split.train)
+    assert np.abs(np.array(counts) - exact).max() <= 1 + 1e-6
+    assert images_each(split, each) == [each] * len(split.train)
+
+
+def test_dependence_that_cannot_be_had_is_refused_by_name():
+    star = make_split(HammingSplit(), CUBE)
+    check_weights(star, 100, 0.0)
+    with pytest.raises(UserError, match="only equal weights give every factor value its share"):
+        check_weights(star, 100, 1.0)
+    check_weights(SPLITS["box"], 100, 2.0)
+    with pytest.raises(UserError, match="leaves a trained composition without a single image"):
+        check_weights(SPLITS["box"], 10, 6.0)
+
+
+# --- fewer compositions -----------------------------------------------------------------------------------------------
+
+
+def test_fewer_compositions_are_nested_and_show_every_value():
+    split = make_split(RandomSplit(n=20, k=3), [("a", 3), ("b", 3), ("c", 3)])
+    assert fewer(split, None) is split and fewer(split, 20).train == split.train
+    found = [fewer(split, n) for n in range(3, 21)]
+    for smaller, larger in itertools.pairwise(found):
+        assert set(smaller.train) < set(larger.train) <= set(split.train)
+        assert all(smaller.levels[c] >= larger.levels[c] for c in split.compositions)  # more training is never farther
+    for one in found:
+        assert all({c[f] for c in one.train} == {0, 1, 2} for f in range(3))
+
+
+@pytest.mark.parametrize(("n", "said"), [(2, "needs 3 to show every factor value"), (21, "trains only 20")])
+def test_too_few_or_too_many_compositions_are_refused(n, said):
+    split = make_split(RandomSplit(n=20, k=3), [("a", 3), ("b", 3), ("c", 3)])
+    with pytest.raises(UserError, match=said):
+        fewer(split, n)

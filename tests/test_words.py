@@ -6,7 +6,7 @@ import shlex
 import sys
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -14,6 +14,7 @@ from recombine import cli
 from recombine.errors import UserError
 from recombine.settings import Settings
 from recombine.studies import checking, words
+from recombine.studies.rendering import RenderingStudy
 from recombine.studies.spec import Arm, Study, parse_study
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "study-file.md"
@@ -27,6 +28,26 @@ def settings_classes(base: type[Settings] = Settings) -> list[type[Settings]]:
     """All settings classes of the package: whatever a study file is made of, and more if there is more."""
     found = [one for child in base.__subclasses__() for one in [child, *settings_classes(child)]]
     return [one for one in found if one.__module__.startswith("recombine.")]
+
+
+def decoder_classes(model: type[Settings] = RenderingStudy) -> list[type[Settings]]:
+    """The settings classes of a study of decoders, found by walking its annotations."""
+    hints = get_type_hints(model, include_extras=True).values()
+    inside = [one for hint in hints for part in (hint, *get_args(hint)) for one in checking.models_of(part)]
+    return [model, *(two for one in inside if issubclass(one, Settings) for two in decoder_classes(one))]
+
+
+def test_every_word_of_a_study_of_decoders_is_listed() -> None:
+    listed = {
+        (kind.name, word.name) for s in words.rendering_sections().values() for kind in s.kinds for word in kind.words
+    }
+    assert {"rendering-decoder", "rendering-support", "rendering-data"} < set(words.rendering_sections())
+    for model in decoder_classes():
+        kinds = list(checking.kinds_of([model])) if model is not RenderingStudy else [""]
+        kind = kinds[0] if len(kinds) == 1 else ""
+        assert all((kind, name) in listed for name in model.model_fields if name != "kind"), model
+        assert all(info.description for info in model.model_fields.values()), model
+    assert "rendering-decoder" in words.listing("rendering-decoder") and "kind cnn" in words.listing()
 
 
 def all_words() -> list[tuple[words.Section, words.Kind, words.Word]]:
@@ -72,7 +93,8 @@ def test_every_word_is_listed_where_it_belongs() -> None:
     listed = {(section.name, kind.name, word.name) for section, kind, word in all_words()}
     expected = {("study", "", name) for name in [*Study.model_fields, "members"]}
     expected |= {("arm", "", name) for name in [*Arm.model_fields, "preset"]}
-    for model in set(settings_classes()):
+    of_decoders = set(decoder_classes())
+    for model in set(settings_classes()) - of_decoders:
         place = re.fullmatch(r"recombine\.(\w+?)s?(\.\w+)?", model.__module__)
         assert place
         section = {"judge": "judging"}.get(place[1], place[1])

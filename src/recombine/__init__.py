@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from recombine.report.page import write_report
     from recombine.runner import run_study
     from recombine.studies.monitors import read_monitors
+    from recombine.studies.quality_table import read_quality
     from recombine.studies.results import read_results
     from recombine.studies.spec import load_study, make_study
 
@@ -27,6 +28,7 @@ _PLACES = {
     "load_study": "recombine.studies.spec",
     "make_study": "recombine.studies.spec",
     "read_monitors": "recombine.studies.monitors",
+    "read_quality": "recombine.studies.quality_table",
     "read_results": "recombine.studies.results",
     "run_study": "recombine.runner",
     "summarize": "recombine.judges.statistics",
@@ -39,6 +41,7 @@ __all__ = [
     "load_study",
     "make_study",
     "read_monitors",
+    "read_quality",
     "read_results",
     "run_study",
     "summarize",

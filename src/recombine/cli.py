@@ -12,7 +12,7 @@ import typer
 from recombine.errors import UserError
 
 if TYPE_CHECKING:
-    from recombine.studies.spec import Study
+    from recombine.studies.spec import AnyStudy
 
 BAD_INPUT = 2
 STOPPED = 130  # what a shell gives a command ended by Ctrl-C
@@ -34,6 +34,13 @@ class Device(StrEnum):
     auto = "auto"
     cpu = "cpu"
     cuda = "cuda"
+
+
+class Demo(StrEnum):
+    """Which study shows itself."""
+
+    generators = "generators"
+    rendering = "rendering"
 
 
 StoreOption = Annotated[
@@ -80,18 +87,24 @@ def run(
 
 @app.command()
 def demo(
+    which: Annotated[
+        Demo,
+        typer.Argument(
+            help="generators: MaskGIT against DiT. rendering: a decoder that is told everything, and a remedy."
+        ),
+    ] = Demo.generators,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the results.", show_default="runs/demo")] = None,
     store: StoreOption = None,
     device: DeviceOption = Device.auto,
     shrink: ShrinkOption = False,
 ) -> None:
-    """Compare MaskGIT with DiT on small pictures: a whole study in minutes on two CPU cores.
+    """Compare MaskGIT with DiT on small pictures, or two decoders: a whole study in minutes on two CPU cores.
 
     Example: [bold]recombine demo[/bold], then open runs/demo/report.html in a browser
     """
     from recombine.studies.spec import load_study
 
-    _run(load_study("demo", shrink), out, store, device)
+    _run(load_study("demo" if which == Demo.generators else "demo-rendering", shrink), out, store, device)
 
 
 @app.command()
@@ -108,6 +121,31 @@ def report(
         raise UserError(f"there is no folder {folder}; give the --out of a study that was run.")
     write_report(folder)
     typer.echo(f"report: {folder / 'report.html'}")
+
+
+@app.command()
+def claims(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of finished studies.", metavar="DIR...")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the ledger as JSON, and nothing else.")] = False,
+    write: Annotated[
+        Path | None, typer.Option("--write", help="Write RESULTS.md here, and its figures in results/figures beside.")
+    ] = None,
+) -> None:
+    """Say which claims of the papers hold in these results: reproduced, partly, not reproduced or untested.
+
+    Example: [bold]recombine claims results/*[/bold]
+    """
+    from recombine.claims import ledger, page
+
+    found = page.write_page(write, folders) if write else ledger.make_ledger(ledger.open_studies(folders))
+    if as_json:
+        import json
+
+        typer.echo(json.dumps([verdict.to_json() for verdict in found], indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    page.print_ledger(found)
+    if write:
+        typer.echo(f"results: {write}")
 
 
 @app.command()
@@ -222,7 +260,7 @@ def version() -> None:
         typer.echo("not installed (run from its source)")
 
 
-def _say_forecast(study: "Study", device: Device) -> None:
+def _say_forecast(study: "AnyStudy", device: Device) -> None:
     """As comments below the study, so that the whole is a study file still."""
     from recombine.report.page import duration
     from recombine.runner import pick_device
@@ -237,7 +275,7 @@ def _say_forecast(study: "Study", device: Device) -> None:
         typer.echo(f"#   {part}: {duration(seconds)}")
 
 
-def _run(study: "Study", out: Path | None, store: Path | None, device: Device) -> None:
+def _run(study: "AnyStudy", out: Path | None, store: Path | None, device: Device) -> None:
     from recombine.runner import run_study
 
     with _stoppable():

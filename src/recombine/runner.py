@@ -19,6 +19,7 @@ from torch import Tensor
 
 from recombine import files
 from recombine.errors import UserError
+from recombine.judges.inception import inception
 from recombine.progress import say
 from recombine.report.page import write_report
 from recombine.report.terminal import print_summary
@@ -26,13 +27,14 @@ from recombine.splits import code
 from recombine.studies import stages
 from recombine.studies.arms import PICTURES, ArmResult, run_arm
 from recombine.studies.monitors import write_monitors
+from recombine.studies.quality_table import write_quality
 from recombine.studies.results import write_results
-from recombine.studies.spec import Study
+from recombine.studies.spec import AnyStudy, RenderingStudy
 from recombine.studies.store import Store, claim_folder
 from recombine.worlds import make_images
 
 
-def run_study(study: Study, out: Path, store: Path | None = None, device: str = "auto") -> Path:
+def run_study(study: AnyStudy, out: Path, store: Path | None = None, device: str = "auto") -> Path:
     """Run `study` into the folder `out`; returns the path of its report.
 
     Finished parts are kept in `store`, which several studies may share; by default it is $RECOMBINE_STORE, or
@@ -44,6 +46,12 @@ def run_study(study: Study, out: Path, store: Path | None = None, device: str = 
     kept = Path(store or os.environ.get("RECOMBINE_STORE") or out / "store")
     if kept.exists() and not kept.is_dir():
         raise UserError(f"the store {kept} is a file, not a folder; choose another --store.")
+    if isinstance(study, RenderingStudy):
+        from recombine.studies.rendering_run import run_rendering
+
+        return run_rendering(study, out, kept, chosen)
+    if study.judging.fid:
+        inception()  # what is missing for it should be said now, not after the training
     with claim_folder(out, study.hash, study.name):
         setting = stages.open_setting(study, Store(kept), chosen)
         fitted = stages.fit_tokenizers(setting)
@@ -56,6 +64,7 @@ def run_study(study: Study, out: Path, store: Path | None = None, device: str = 
         }
         table = write_results(out, [row for arm in arms.values() for row in arm.rows])
         write_monitors(out, [row for arm in arms.values() for row in arm.monitors])
+        write_quality(out, [row for arm in arms.values() for row in arm.quality])
         files.save_tensors_atomic(out / "pictures.safetensors", _pictures(setting, fitted, arms))
         facts = {
             "name": study.name,

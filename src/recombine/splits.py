@@ -7,15 +7,20 @@ trained in one factor, 2 in two, and so on.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 from typing import Annotated, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
+from scipy.stats import entropy
 
 from recombine.errors import UserError
 from recombine.randomness import Draws, seeds_tensor
 from recombine.settings import Settings
+
+FEWER_SEED = 0  # of the order in which an arm with fewer compositions takes them
+FITTED = 1e-12  # shares of factor values may be this far from what is asked
 
 Composition = tuple[int, ...]
 
@@ -180,34 +185,50 @@ def _spread(composition: Composition, counts: tuple[int, ...]) -> float:
     return max(places) - min(places)
 
 
+def _cover_order(compositions: Sequence[Composition], counts: Sequence[int], k: int, seed: int) -> list[Composition]:
+    """The compositions in an order drawn by `seed`, but those first that show every factor value `k` times soonest.
+
+    Its beginnings are nested: more compositions are always the same and some others. A value that is in fewer than `k`
+    of them is asked for no further.
+    """
+    order = Draws(seeds_tensor([seed]), "random split").uniform(len(compositions))[0].argsort().tolist()
+    left = [compositions[i] for i in order]
+    short = [[min(k, sum(c[f] == v for c in left)) for v in range(count)] for f, count in enumerate(counts)]
+    chosen: list[Composition] = []
+    while any(times > 0 for factor in short for times in factor):
+        # The composition that helps the most short values; ties fall to the random order.
+        best = max(left, key=lambda c: sum(short[f][v] > 0 for f, v in enumerate(c)))
+        left.remove(best)
+        chosen.append(best)
+        for factor, value in enumerate(best):
+            short[factor][value] -= 1
+    return chosen + left
+
+
+def _shows_all(compositions: Sequence[Composition], counts: Sequence[int], k: int) -> bool:
+    """Whether every factor value is in at least `k` of the compositions."""
+    return all(
+        sum(c[f] == value for c in compositions) >= k for f, count in enumerate(counts) for value in range(count)
+    )
+
+
 def _random(settings: RandomSplit, counts: tuple[int, ...], everything: list[Composition]) -> list[Composition]:
     """First cover: take compositions in random order that add to a value still short of k. Then fill up to n."""
-    order = Draws(seeds_tensor([settings.seed]), "random split").uniform(len(everything))[0].argsort().tolist()
-    shuffled = [everything[i] for i in order]
     possible = min(len(everything) // count for count in counts)
     if settings.k > possible:
         raise UserError(
             f"split random: k = {settings.k}, but a factor value is in only {possible} compositions; lower k."
         )
-    seen = [[0] * count for count in counts]
-    train: list[Composition] = []
-    while any(times < settings.k for factor in seen for times in factor):
-        # The composition that helps the most short values; ties fall to the random order.
-        best = max(
-            (c for c in shuffled if c not in train), key=lambda c: sum(seen[f][v] < settings.k for f, v in enumerate(c))
-        )
-        train.append(best)
-        for factor, value in enumerate(best):
-            seen[factor][value] += 1
-    if len(train) > settings.n:
-        raise UserError(
-            f"split random: n = {settings.n} compositions cannot show every factor value {settings.k} times; "
-            f"use n >= {len(train)}."
-        )
     if settings.n > len(everything):
         raise UserError(f"split random: n = {settings.n}, but the world has only {len(everything)} compositions.")
-    train += [c for c in shuffled if c not in train][: settings.n - len(train)]
-    return train
+    order = _cover_order(everything, counts, settings.k, settings.seed)
+    if not _shows_all(order[: settings.n], counts, settings.k):
+        needed = next(n for n in range(1, len(order) + 1) if _shows_all(order[:n], counts, settings.k))
+        raise UserError(
+            f"split random: n = {settings.n} compositions cannot show every factor value {settings.k} times; "
+            f"use n >= {needed}."
+        )
+    return order[: settings.n]
 
 
 def _listed(settings: ListedSplit, counts: tuple[int, ...]) -> list[Composition]:
@@ -237,4 +258,94 @@ def _refuse_impossible(split: Split, names: Sequence[str], needs_level: int) -> 
         raise UserError(
             f"the split has no level-{needs_level} composition (the farthest is level {split.deepest}): "
             "train fewer, or lower needs_level."
+        )
+
+
+def fewer(split: Split, compositions: int | None) -> Split:
+    """The split that trains on so many of the compositions this one does (None: on all of them), with its own levels.
+
+    They are the first of one fixed order, so that fewer are always among more, and every factor value is among them.
+    """
+    if compositions is None:
+        return split
+    order = _cover_order(split.train, split.counts, 1, FEWER_SEED)
+    if compositions > len(order):
+        raise UserError(
+            f"training.compositions is {compositions}, but the split trains only {len(order)}: lower it, or leave "
+            "it out."
+        )
+    least = next(n for n in range(1, len(order) + 1) if _shows_all(order[:n], split.counts, 1))
+    if compositions < least:
+        raise UserError(
+            f"training.compositions is {compositions}, but the split needs {least} to show every factor value: "
+            "raise it."
+        )
+    return Split(split.counts, tuple(sorted(order[:compositions])))
+
+
+def agreement(composition: Composition, counts: Sequence[int]) -> float:
+    """How far the factors agree, summed over pairs of them: 1 less the distance of their places in their ranges."""
+    places = [value / max(count - 1, 1) for value, count in zip(composition, counts, strict=True)]
+    return sum(1.0 - abs(a - b) for a, b in combinations(places, 2))
+
+
+def composition_weights(split: Split, dependence: float = 0.0) -> np.ndarray:
+    """The share of each trained composition (K,), in the order of `split.train`; equal at dependence 0.
+
+    Weights w(c) = exp(dependence * agreement(c)) * (a number for each factor value), the numbers such that every factor
+    value keeps the share that it has at dependence 0. Of all weights with these shares and as much mean agreement they
+    are the nearest to equal ones (an I-projection: Csiszar 1975), found by fitting the shares of one factor after the
+    other (Deming and Stephan 1940). So nothing but the dependence of the factors changes, and their multi-information
+    grows with it. Of two factors with two values each, all four combinations trained, the correlation is
+    tanh(dependence / 2). The definition is ours.
+    """
+    train = np.array(split.train)  # (K, F)
+    tilt = np.array([agreement(c, split.counts) for c in split.train])
+    weights = np.exp(dependence * (tilt - tilt.max()))
+    weights /= weights.sum()
+    places = [train[:, f, None] == np.arange(count)[None] for f, count in enumerate(split.counts)]  # (K, values) each
+    shares = [place.mean(0) for place in places]
+    for _ in range(100_000):
+        for place, share in zip(places, shares, strict=True):
+            weights = weights * (place @ (share / (weights @ place)))
+        if (
+            max(float(np.abs(weights @ place - share).max()) for place, share in zip(places, shares, strict=True))
+            < FITTED
+        ):
+            break
+    return weights
+
+
+def multi_information(split: Split, weights: np.ndarray) -> float:
+    """How far from independent the factors are under these weights, in bits: the sum of the factors' entropies less the
+    entropy of the composition (Watanabe 1960). 0: independent."""
+    train = np.array(split.train)
+    own = [np.bincount(train[:, f], weights, count) for f, count in enumerate(split.counts)]
+    return float(sum(entropy(share, base=2) for share in own) - entropy(weights, base=2))
+
+
+def images_each(split: Split, per_composition: int, dependence: float = 0.0) -> list[int]:
+    """Training images of each composition, `per_composition` on average: by their weights, rounded so that the sum is
+    exact (largest remainders first)."""
+    exact = composition_weights(split, dependence) * per_composition * len(split.train)
+    counts = np.floor(exact + 1e-6).astype(int)
+    rest = per_composition * len(split.train) - int(counts.sum())
+    counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
+    return counts.tolist()
+
+
+def check_weights(split: Split, per_composition: int, dependence: float) -> None:
+    """UserError where dependence cannot be had, or leaves a composition without an image."""
+    if dependence == 0.0:
+        return
+    weights = composition_weights(split, dependence)
+    if np.abs(weights - 1.0 / len(weights)).max() < 1e-9:
+        raise UserError(
+            "training.dependence does nothing here: among the trained compositions only equal weights give every "
+            "factor value its share; train more compositions (split: box, say), or leave it out."
+        )
+    if min(images_each(split, per_composition, dependence)) == 0:
+        raise UserError(
+            f"training.dependence {dependence:g} leaves a trained composition without a single image: lower it, or "
+            "raise training.images."
         )

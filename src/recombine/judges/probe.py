@@ -74,7 +74,7 @@ def fit_probe(world: World, seed: int, device: torch.device | str = "cpu") -> tu
     seeds = seeds_tensor([seed], device)
     compositions = list(itertools.product(*(range(len(factor.values)) for factor in world.factors)))
     probe = build_probe(world, device)
-    _initialise(probe, seeds)
+    initialise(probe, seeds)
     known = make_images(world, compositions, _per_composition(len(compositions)), seed, "probe calibration", device)
     every = torch.tensor(compositions, device=device)
     optimizer = torch.optim.Adam(probe.parameters(), lr=RATE, betas=(0.9, 0.98))
@@ -121,7 +121,7 @@ def _per_composition(compositions: int) -> int:
     return max(100, min(400, 8192 // compositions))
 
 
-def _initialise(probe: Probe, seeds: Tensor) -> None:
+def initialise(probe: Probe, seeds: Tensor) -> None:
     """Weights normal with variance 2 / inputs (He et al. 2015), heads a tenth of that, biases 0."""
     draws = Draws(seeds, "probe weights")
     with torch.no_grad():

@@ -13,10 +13,10 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from recombine.errors import UserError
@@ -41,6 +41,22 @@ class JudgingSettings(Settings):
 
     samples: int = Field(default=128, ge=1, description="images judged per composition, member and evaluation")
     evaluations: int = Field(default=6, ge=1, description="how often, spread over the training; the last at its end")
+    quality: Literal["none", "last", "every"] = Field(
+        default="last",
+        description="at which evaluations the samples' quality as images is measured too (Frechet distance, precision, "
+        "recall, diversity, copying)",
+    )
+    fid: bool = Field(
+        default=False,
+        description="whether that includes FID, in Inception's features: needs the package torch-fidelity, and its "
+        "weights as a safetensors file that RECOMBINE_INCEPTION names",
+    )
+
+    @model_validator(mode="after")
+    def _fid_is_measured(self) -> "JudgingSettings":
+        if self.fid and self.quality == "none":
+            raise ValueError("fid does nothing where quality is none: leave it out, or measure quality")
+        return self
 
 
 @dataclass(frozen=True)

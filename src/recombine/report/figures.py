@@ -113,7 +113,7 @@ def _bare(axes: Any, levels: int) -> None:
 def _accuracy_dots(axes: Any, study: Finished) -> None:
     """The same for many arms: one line per arm down the page, so that their names have room; a dot per level."""
     shown = cells(study, "joint")
-    levels = sorted(set(study.levels.values()))
+    levels = study.level_numbers
     for a, arm in enumerate(study.measured):
         for i, level in enumerate(levels):
             cell = shown.get((arm, level))
@@ -138,7 +138,7 @@ def _accuracy_dots(axes: Any, study: Finished) -> None:
 def _accuracy_axes(axes: Any, study: Finished) -> None:
     """Accuracy per level with its interval; one group of bars per arm."""
     shown = cells(study, "joint")
-    levels = sorted(set(study.levels.values()))
+    levels = study.level_numbers
     width = 0.8 / len(levels)
     for a, arm in enumerate(study.measured):
         for i, level in enumerate(levels):

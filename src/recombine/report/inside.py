@@ -106,7 +106,7 @@ def inside(study: Finished) -> dict[str, Any] | None:
     blocks = [block for block in blocks if block["charts"] or block["tables"]]
     lost = [arm for arm in arms if any(arm in own and own[arm].finite < own[arm].members for own in found.values())]
     return {
-        "legend": [{"name": arm} | _look(i) for i, arm in enumerate(arms)],
+        "legend": [{"name": arm} | look(i) for i, arm in enumerate(arms)],
         "lost": some(lost) if lost else "",
         "many": len(arms) > FEW_ARMS,  # then only the interval of the line pointed at is drawn
         "single": [block for block in blocks if len(block["charts"]) == 1],
@@ -117,7 +117,7 @@ def inside(study: Finished) -> dict[str, Any] | None:
     }
 
 
-def _look(place: int) -> dict[str, Any]:
+def look(place: int) -> dict[str, Any]:
     """How an arm is drawn: colour and mark; from the seventh on with dashes and filled marks."""
     return {
         "shade": f"a{place % COLOURS}",
@@ -211,13 +211,13 @@ def _scale(what: About, found: Readings) -> Scale:
         reach = 1.0
     elif what is ABOUT["jepa_over_mean"]:
         reach = max(reach, 1.0)
-    step = _round_step(max(reach, 0.0) - bottom)
+    step = round_step(max(reach, 0.0) - bottom)
     low, high = math.floor(bottom / step + 1e-9) * step, math.ceil(max(reach, 0.0) / step - 1e-9) * step
     high = high if high > low else low + step
     return Scale(low, high, tuple(low + step * i for i in range(round((high - low) / step) + 1)))
 
 
-def _round_step(span: float) -> float:
+def round_step(span: float) -> float:
     """1, 2 or 5 times a power of ten, at most five steps to the span."""
     if not span > 0:
         return 0.25
@@ -257,7 +257,7 @@ def _chart(
                 "band": _path([(at, high) for at, _, high in band] + [(at, low) for at, low, _ in reversed(band)]),
                 "spoken": f"{arm}: " + ", ".join(f"layer {layer} {reading.text(what.share)}" for layer, reading in own),
             }
-            | _look(place)
+            | look(place)
         )
         by_layer = dict(own)
         rows.append({"arm": arm, "cells": [_cell(by_layer.get(layer), what.share) for layer in layers]})

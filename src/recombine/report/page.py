@@ -17,7 +17,9 @@ from recombine.judges.statistics import Comparison, Interval
 from recombine.report import words
 from recombine.report.figures import encode_sets, verdict
 from recombine.report.inside import inside
+from recombine.report.quality import quality
 from recombine.report.reading import FEW_ARMS, Finished, read_study
+from recombine.report.rendering_reading import is_rendering
 
 PICTURES = 8  # of each source and composition on the page
 PICTURES_PER_LEVEL = 12  # compositions shown per level; a larger world is sampled evenly
@@ -37,6 +39,10 @@ VERDICTS = {
 
 def write_report(folder: Path) -> Path:
     """Write `folder`/report.html from the study's files, whole or not at all, and return its path."""
+    if is_rendering(folder):
+        from recombine.report.rendering import write_rendering
+
+        return write_rendering(Path(folder))
     study = read_study(Path(folder))
     try:
         page = render(study)
@@ -65,7 +71,7 @@ def render(study: Finished) -> str:
 
 def context(study: Finished) -> dict[str, Any]:
     """Everything the template shows, already in words and shares."""
-    levels = sorted(set(study.levels.values()))
+    levels = study.level_numbers
     far, abilities = words.abilities(study)
     pairs, failed = words.comparisons(study)
     shown = _shown(study)
@@ -100,6 +106,7 @@ def context(study: Finished) -> dict[str, Any]:
         "cards": cards,
         "sources": sources,
         "verdicts": VERDICTS,
+        "quality": quality(study),
         "inside": inside(study),
         "judge": _judge(study),
         "threshold": study.part("judge").get("threshold"),
@@ -261,7 +268,7 @@ def _table(study: Finished, levels: list[int], shared: dict[str, Any]) -> list[d
                     _cell(
                         joint.get((arm, level)),
                         probe.get((arm, level)),
-                        words.level_mean(ceiling, study.levels, level, "joint"),
+                        words.level_mean(ceiling, study.levels_of.get(arm, study.levels), level, "joint"),
                     )
                     for level in levels
                 ],

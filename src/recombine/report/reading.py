@@ -15,6 +15,7 @@ from safetensors.numpy import load_file
 
 from recombine.errors import UserError
 from recombine.studies.monitors import read_monitors
+from recombine.studies.quality_table import read_quality
 
 FEW_ARMS = 4
 """Up to so many arms a sentence names each; with more it names two and counts the others."""
@@ -29,6 +30,7 @@ class Finished:
     table: pa.Table | None
     pictures: dict[str, np.ndarray]
     monitors: list[dict[str, Any]] = field(default_factory=list)  # the rows of monitors.parquet
+    quality: list[dict[str, Any]] = field(default_factory=list)  # the rows of quality.parquet
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -72,10 +74,24 @@ class Finished:
 
     @cached_property
     def levels(self) -> dict[str, int]:
-        """Level of every composition, compositions in lexicographic order."""
-        found = {str(code): int(level) for code, level in self.part("split", "levels").items()}
-        found |= {row["composition"]: row["level"] for row in self.rows}
+        """Level of every composition in the study's split, compositions in lexicographic order."""
+        found = {row["composition"]: row["level"] for row in self.rows}
+        found |= {str(code): int(level) for code, level in self.part("split", "levels").items()}
         return dict(sorted(found.items()))
+
+    @cached_property
+    def levels_of(self) -> dict[str, dict[str, int]]:
+        """The same as each measured arm counts them: one may be trained on fewer compositions than the split has."""
+        found: dict[str, dict[str, int]] = {arm: {} for arm in self.measured}
+        for row in self.rows:
+            found[row["arm"]][row["composition"]] = row["level"]
+        return found
+
+    @cached_property
+    def level_numbers(self) -> list[int]:
+        """Every level that the split or an arm has, in order."""
+        own = (levels.values() for levels in self.levels_of.values())
+        return sorted({*self.levels.values(), *(level for some in own for level in some)})
 
     @cached_property
     def last_steps(self) -> dict[str, int]:
@@ -206,4 +222,5 @@ def read_study(folder: Path) -> Finished:
             pictures = load_file(pictures_path)
     except (ValueError, OSError, pa.ArrowException, SafetensorError) as error:
         raise UserError(f"{path} cannot be read ({error}): run the study again to write it anew.") from error
-    return Finished(folder, facts, table, pictures, read_monitors(folder).to_pylist())
+    beside = (read(folder).to_pylist() for read in (read_monitors, read_quality))
+    return Finished(folder, facts, table, pictures, *beside)

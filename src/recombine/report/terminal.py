@@ -15,7 +15,7 @@ def print_summary(folder: Path) -> None:
     from rich.table import Table
 
     study = read_study(Path(folder))
-    levels = sorted(set(study.levels.values()))
+    levels = study.level_numbers
     table = Table(title=f"{study.name}: share drawn right and valid, mean and 95 % interval over seeds")
     table.add_column("arm", overflow="fold")
     for level in levels:

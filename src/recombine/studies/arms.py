@@ -16,15 +16,17 @@ from recombine.conditioning import condition
 from recombine.errors import UserError
 from recombine.generators import Generator, build_generator
 from recombine.judges import Judge, Verdicts
+from recombine.judges.inception import inception
 from recombine.nets.backbone import SIZES
 from recombine.progress import say, track
 from recombine.randomness import Draws
-from recombine.splits import code
+from recombine.splits import code, composition_weights, fewer, images_each, multi_information
 from recombine.studies.inside import Inside, has_monitors
+from recombine.studies.quality import Quality
 from recombine.studies.spec import Arm
 from recombine.studies.stages import RECIPES, FittedTokenizer, Setting, ready, to_images, token_shape, training_data
 from recombine.training import Trainer, ema
-from recombine.worlds import make_images
+from recombine.worlds import Images, make_images
 
 DATA_SEED = 0  # all arms and members train on the same images; members choose their own batches
 SAMPLED_AT_ONCE = 1024  # images per member: a constant, so that a member's samples do not depend on the other members
@@ -33,6 +35,7 @@ STEPS_AT_ONCE = 20  # between looks at the clock
 PICTURES = 8  # kept per composition, the first ones drawn
 
 Rows = list[dict[str, Any]]
+TABLES = ("rows", "monitors", "quality")  # what is written down at evaluations, by table
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class ArmResult:
 
     rows: Rows
     monitors: Rows  # of the second table: see monitors.py
+    quality: Rows  # of the third: see quality_table.py
     pictures: dict[str, Tensor]  # "images" (K, n, 3, P, P); "valid", "right" and "joint" (K, n); all uint8
     facts: dict[str, Any]
 
@@ -49,6 +53,7 @@ def run_arm(
     setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, judge_recipe: dict[str, Any]
 ) -> ArmResult:
     """Train and judge an arm, or take it from the store."""
+    setting = setting_of(setting, arm)
     recipe = {
         "version": RECIPES["arm"],
         "world": setting.study.world.model_dump(mode="json"),
@@ -66,12 +71,14 @@ def run_arm(
     pictures = {key.removeprefix("pictures."): t for key, t in tensors.items() if key.startswith("pictures.")}
     width = arm.training.ema_width
     initial = None if width is None else ema.initial_share(arm.training.steps, ema.power_of_width(width))
-    kept = {key: value for key, value in first.items() if key not in ("rows", "monitors", "seconds", "seeds")}
+    kept = {key: value for key, value in first.items() if key not in (*TABLES, "seconds", "seeds")}
     return ArmResult(
         _joined(parts, "rows", setting.study.name, name),
         _joined(parts, "monitors", setting.study.name, name),
+        _joined(parts, "quality", setting.study.name, name),
         pictures,
         kept
+        | _trained_on(setting, arm)
         | {
             "seconds": seconds,
             "initial_weights_in_average": initial,
@@ -132,6 +139,27 @@ def evaluation_steps(steps: int, evaluations: int) -> list[int]:
     return sorted({round(steps * (k + 1) / evaluations) for k in range(evaluations)})
 
 
+def setting_of(setting: Setting, arm: Arm) -> Setting:
+    """The setting with the split of this arm, which may train on fewer compositions than the study's."""
+    return replace(setting, split=fewer(setting.split, arm.training.compositions))
+
+
+def training_images(setting: Setting, arm: Arm) -> Images:
+    """What the members of an arm are trained on."""
+    each = images_each(setting.split, arm.training.images, arm.training.dependence)
+    return make_images(setting.world, setting.split.train, each, DATA_SEED, "training", setting.device)
+
+
+def _trained_on(setting: Setting, arm: Arm) -> dict[str, Any]:
+    """The training images of each composition, and how far from independent the factors are in them, in bits."""
+    each = images_each(setting.split, arm.training.images, arm.training.dependence)
+    weights = composition_weights(setting.split, arm.training.dependence)
+    return {
+        "images": dict(zip(map(code, setting.split.train), each, strict=True)),
+        "multi_information": multi_information(setting.split, weights),
+    }
+
+
 def make_trainer(setting: Setting, arm: Arm, entry: FittedTokenizer) -> Trainer:
     """The members of an arm at step 0."""
     generator = build_generator(
@@ -144,7 +172,7 @@ def make_trainer(setting: Setting, arm: Arm, entry: FittedTokenizer) -> Trainer:
         arm.jepa,
     )
     ready(generator, entry.tokenizer, setting.device)
-    images = make_images(setting.world, setting.split.train, arm.training.images, DATA_SEED, "training", setting.device)
+    images = training_images(setting, arm)
     data = training_data(setting.world, entry.tokenizer, arm.conditioning, images, generator.takes)
     return Trainer(generator, data, arm.training)
 
@@ -154,13 +182,14 @@ def _train_and_store(
 ) -> None:
     work = _Work(setting.store.folder / f"arm-{setting.store.key('arm', recipe)}.work")
     trainer = make_trainer(setting, arm, entry)
-    rows, monitors, earlier = work.resume(trainer)
+    written, earlier = work.resume(trainer)
     inside = Inside(setting, arm, entry, trainer.generator.takes) if has_monitors(trainer.generator) else None
     if trainer.steps_done:
         say(f"arm {name}: going on at step {trainer.steps_done} of {arm.training.steps}")
     started = time.perf_counter()
     pictures: dict[str, Tensor] = {}
     stops = evaluation_steps(arm.training.steps, setting.study.judging.evaluations)
+    quality: Quality | None = None
     previous = max([0, *(stop for stop in stops if stop <= trainer.steps_done)])
     if trainer.steps_done == stops[-1]:
         # Killed between the last evaluation and the entry in the store: only the pictures are drawn again.
@@ -173,34 +202,38 @@ def _train_and_store(
                 advance(steps)
                 # Never at an evaluation's own step before it is judged: a resumed run would pass over it.
                 if trainer.steps_done < stop and work.due(SAVE_EVERY):
-                    work.save(trainer, rows, monitors, earlier + time.perf_counter() - started)
+                    work.save(trainer, written, earlier + time.perf_counter() - started)
             losses = trainer.take_mean_loss(stop - previous)
             previous = stop
-            new, pictures = evaluate(setting, arm, entry, judge, trainer)
+            new, pictures, images = evaluate(setting, arm, entry, judge, trainer)
             for row in new:
                 # A member that diverged has no loss to write down; its samples are judged like any others.
                 row["loss"] = losses[row["member"]] if math.isfinite(losses[row["member"]]) else None
-            rows += new
-            monitors += inside.look(trainer) if inside else []
+            written["rows"] += new
+            written["monitors"] += inside.look(trainer) if inside else []
+            if measures_quality(setting, last=stop == stops[-1]):
+                quality = quality or make_quality(setting, arm, entry, judge)
+                written["quality"] += quality.look(images, stop)
             if work.due(0.0):
-                work.save(trainer, rows, monitors, earlier + time.perf_counter() - started)
+                work.save(trainer, written, earlier + time.perf_counter() - started)
             advance(0, note=_levels_note(new))
     seconds = earlier + time.perf_counter() - started
-    tensors = {key: tensor for key, tensor in trainer.state().items() if key.startswith(("weight.", "average."))}
-    tensors |= {f"pictures.{key}": tensor for key, tensor in pictures.items()}
+    weights = {key: tensor for key, tensor in trainer.state().items() if key.startswith(("weight.", "average."))}
+    # Apart from the results, which are small: these alone can be taken to another machine, and the study goes on there.
+    setting.store.save("weights", recipe, weights, {})
+    tensors = {f"pictures.{key}": tensor for key, tensor in pictures.items()}
     parameters = sum(weight.numel() for weight in trainer.generator.parameters()) // len(setting.study.seeds)
-    facts = {"rows": rows, "monitors": monitors, "seconds": seconds, "parameters": parameters}
-    facts["seeds"] = list(setting.study.seeds)
+    facts = {**written, "seconds": seconds, "parameters": parameters, "seeds": list(setting.study.seeds)}
     setting.store.save("arm", recipe, tensors, facts)
     work.remove()
     say(
         f"arm {name}: {arm.training.steps} steps of {len(setting.study.seeds)} members in {seconds:.0f} s; "
-        f"{_levels_note([row for row in rows if row['step'] == arm.training.steps])}"
+        f"{_levels_note([row for row in written['rows'] if row['step'] == arm.training.steps])}"
     )
 
 
 class _Work:
-    """The folder of an unfinished arm: its last checkpoint and the rows judged so far."""
+    """The folder of an unfinished arm: its last checkpoint and the rows of its tables so far."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -213,29 +246,27 @@ class _Work:
         wide members takes seconds to write)."""
         return time.perf_counter() - self._last >= max(after, 20 * self._cost)
 
-    def save(self, trainer: Trainer, rows: Rows, monitors: Rows, seconds: float) -> None:
+    def save(self, trainer: Trainer, written: dict[str, Rows], seconds: float) -> None:
         """Rows first: a kill in between leaves rows past the checkpoint, which `resume` drops and which come out equal
         again."""
         begun = time.perf_counter()
-        files.save_json_atomic(self.judged, {"rows": rows, "monitors": monitors, "seconds": seconds})
+        files.save_json_atomic(self.judged, {**written, "seconds": seconds})
         files.save_tensors_atomic(self.checkpoint, trainer.state())
         self._last = time.perf_counter()
         self._cost = self._last - begun
 
-    def resume(self, trainer: Trainer) -> tuple[Rows, Rows, float]:
-        """Bring the trainer to the checkpoint, if there is one; the rows and monitors up to it, and the seconds
-        spent."""
+    def resume(self, trainer: Trainer) -> tuple[dict[str, Rows], float]:
+        """Bring the trainer to the checkpoint, if there is one; the tables up to it, and the seconds spent."""
         if not self.checkpoint.exists():
-            return [], [], 0.0
+            return {table: [] for table in TABLES}, 0.0
         fix = f"delete the folder {self.folder} and give the same command again: this arm starts anew"
         tensors = files.load_tensors(self.checkpoint, trainer.device, fix)
         judged = files.load_json(self.judged, fix)
         try:
             trainer.load(tensors)
-            rows, monitors = (
-                [row for row in judged[key] if row["step"] <= trainer.steps_done] for key in ("rows", "monitors")
-            )
-            return rows, monitors, float(judged["seconds"])
+            done = trainer.steps_done
+            written = {table: [row for row in judged[table] if row["step"] <= done] for table in TABLES}
+            return written, float(judged["seconds"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise UserError(f"{self.checkpoint} does not hold this arm; {fix}.") from error
 
@@ -243,11 +274,22 @@ class _Work:
         rmtree(self.folder, ignore_errors=True)
 
 
+def make_quality(setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge) -> Quality:
+    """What measures the quality of an arm's samples."""
+    network = inception(setting.device) if setting.study.judging.fid else None
+    return Quality(setting, entry, judge.probe, training_images(setting, arm), network)
+
+
+def measures_quality(setting: Setting, last: bool) -> bool:
+    """Whether the quality of samples is measured at an evaluation."""
+    return setting.study.judging.quality == "every" or (last and setting.study.judging.quality == "last")
+
+
 def evaluate(
     setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge, trainer: Trainer
-) -> tuple[Rows, dict[str, Tensor]]:
-    """Draw and judge samples of every composition with averaged and with raw weights: the rows, and a few pictures of
-    member 0."""
+) -> tuple[Rows, dict[str, Tensor], Tensor]:
+    """Draw and judge samples of every composition with averaged and with raw weights: the rows, a few pictures of
+    member 0, and all images of the averaged weights, (M, K * n, 3, P, P)."""
     samples = setting.study.judging.samples
     compositions = torch.tensor(setting.split.compositions, device=setting.device)
     labels = compositions.repeat_interleave(samples, 0)  # (K * n, F)
@@ -294,7 +336,7 @@ def evaluate(
         "right": averaged["joint_probe_only"][0, :, :kept].to(torch.uint8).cpu(),
         "joint": averaged["joint"][0, :, :kept].to(torch.uint8).cpu(),
     }
-    return rows, pictures
+    return rows, pictures, images
 
 
 @torch.no_grad()

@@ -13,9 +13,11 @@ from tempfile import TemporaryDirectory
 import torch
 
 from recombine.judges import Judge, build_probe
-from recombine.studies.arms import evaluate, make_trainer
+from recombine.judges.probe import initialise
+from recombine.randomness import seeds_tensor
+from recombine.studies.arms import evaluate, make_quality, make_trainer, measures_quality, setting_of
 from recombine.studies.inside import Inside, has_monitors
-from recombine.studies.spec import Arm, Study
+from recombine.studies.spec import AnyStudy, Arm, RenderingStudy
 from recombine.studies.stages import (
     SHARED_SEED,
     TOKENIZER_IMAGES,
@@ -26,6 +28,7 @@ from recombine.studies.stages import (
 )
 from recombine.studies.store import Store
 from recombine.tokenizers import TokenizerSettings, fit_tokenizer
+from recombine.training import Trainer
 from recombine.worlds import make_images
 
 PROBE_AND_JUDGE = 8.0  # seconds; they depend little on the study
@@ -44,14 +47,18 @@ class Forecast:
         return sum(self.seconds.values())
 
 
-def forecast(study: Study, device: torch.device) -> Forecast:
+def forecast(study: AnyStudy, device: torch.device) -> Forecast:
     """What `run_study` will take from nothing."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
+    if isinstance(study, RenderingStudy):
+        return _rendering(study, device)
     with TemporaryDirectory() as folder:
         setting = open_setting(study, Store(Path(folder)), device)
         seconds = {"probe and judge": PROBE_AND_JUDGE}
-        judge = Judge(setting.world, build_probe(setting.world, device).eval(), 0.05, 0.1)
+        probe = build_probe(setting.world, device).eval().requires_grad_(False)
+        initialise(probe, seeds_tensor([SHARED_SEED], device))  # its features must be numbers, if not meaningful ones
+        judge = Judge(setting.world, probe, 0.05, 0.1)
         fitted: list[FittedTokenizer] = []
         for name, arm in study.arms.items():
             entry = next((one for one in fitted if one.settings == arm.tokenizer), None)
@@ -62,6 +69,32 @@ def forecast(study: Study, device: torch.device) -> Forecast:
             seconds[f"arm {name}"] = _arm(setting, arm, entry, judge)
     memory = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
     return Forecast(seconds, memory)
+
+
+def _rendering(study: RenderingStudy, device: torch.device) -> Forecast:
+    """The same of a study of decoders: the steps of each arm are timed, and one judgement of its plane."""
+    from recombine.judges.plane import judge_plane
+    from recombine.studies import rendering_run
+
+    seconds = {}
+    for name, arm in study.arms.items():
+        plane, code = arm.plane(), arm.code()
+        trainer = rendering_run.make_trainer(arm, study.seeds, plane, code, device)
+        plane = plane.to(device)
+        asked = code(plane.cells).expand(study.members, -1, -1)
+        step = _step_time(trainer, device)
+        generator = trainer.generator
+        judging = _timed(lambda g=generator, a=asked, p=plane: judge_plane(g.sample(a, None), p), device)  # type: ignore[misc]
+        seconds[f"arm {name}"] = step * arm.training.steps + judging * (study.judging.evaluations + 2)
+    return Forecast(seconds, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None)
+
+
+def _step_time(trainer: Trainer, device: torch.device) -> float:
+    """Seconds of one step of all members."""
+    trainer.run(5)
+    first = _timed(lambda: trainer.run(2), device) / 2
+    count = min(max(2, round(MOMENT / max(first, 1e-4))), 200)
+    return _timed(lambda: trainer.run(count), device) / count
 
 
 def _timed(what: Callable[[], object], device: torch.device) -> float:
@@ -93,12 +126,9 @@ def _tokenizer(setting: Setting, settings: TokenizerSettings) -> tuple[FittedTok
 
 def _arm(setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge) -> float:
     """Seconds of training and judging all members of an arm."""
-    device = setting.device
+    setting, device = setting_of(setting, arm), setting.device
     trainer = make_trainer(setting, arm, entry)
-    trainer.run(5)
-    first = _timed(lambda: trainer.run(2), device) / 2
-    count = min(max(2, round(MOMENT / max(first, 1e-4))), 200)
-    step = _timed(lambda: trainer.run(count), device) / count
+    step = _step_time(trainer, device)
     # On a CPU a few samples of each composition are timed and scaled up; a GPU must see them all to be filled.
     judging = setting.study.judging
     samples = judging.samples if device.type == "cuda" else min(judging.samples, 8)
@@ -110,4 +140,12 @@ def _arm(setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge) -> fl
     if has_monitors(trainer.generator):
         inside = Inside(setting, arm, entry, trainer.generator.takes)
         evaluation += _timed(lambda: inside.look(trainer), device)
-    return step * arm.training.steps + evaluation * judging.evaluations
+    seconds = step * arm.training.steps + evaluation * judging.evaluations
+    if measures_quality(setting, last=True):
+        images = evaluate(few, arm, entry, judge, trainer)[2]
+        begun = time.perf_counter()
+        quality = make_quality(few, arm, entry, judge)
+        seconds += time.perf_counter() - begun
+        times = judging.evaluations if judging.quality == "every" else 1
+        seconds += _timed(lambda: quality.look(images, 0), device) * times * judging.samples / samples
+    return seconds

@@ -5,16 +5,13 @@ is null where a number belongs to the whole model, `level` where it does not dep
 where the number was not finite (a member that diverged).
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from recombine import files
-from recombine.errors import UserError
+from recombine.studies import tidy
 
 NAME = "monitors.parquet"
 
@@ -127,33 +124,9 @@ def write_monitors(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 
     A row may leave out `layer` and `level`. Values that are not finite are written as null.
     """
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist([_checked(row) for row in rows], schema=SCHEMA), sink)
-    files.write_atomic(Path(folder) / NAME, sink.getvalue().to_pybytes())
-    return Path(folder) / NAME
-
-
-def _checked(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with a value that can be stored. A wrong key is an error: pyarrow would drop it without a word."""
-    wrong = (set(row) - set(SCHEMA.names)) | (set(SCHEMA.names) - OPTIONAL - set(row))
-    if wrong:
-        raise ValueError(f"a row of monitors has other keys than {', '.join(SCHEMA.names)}: {', '.join(sorted(wrong))}")
-    value = None if row["value"] is None else float(row["value"])
-    return {**row, "value": value if value is not None and math.isfinite(value) else None}
+    return tidy.write(Path(folder) / NAME, SCHEMA, rows, OPTIONAL, {"value"})
 
 
 def read_monitors(folder: Path | str) -> pa.Table:
     """The monitors of a study; an empty table where none were taken."""
-    if not Path(folder).is_dir():
-        raise UserError(f"{folder} is no folder; give the folder of a study (`recombine run STUDY --out DIR`).")
-    path = Path(folder) / NAME
-    if not path.exists():
-        return SCHEMA.empty_table()
-    again = "run the study again with the same --out to write it anew."
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise UserError(f"{path} is damaged or cut short; {again}") from error
-    if not table.schema.equals(SCHEMA):
-        raise UserError(f"{path} does not have the columns of a table of monitors; {again}")
-    return table
+    return tidy.read(Path(folder) / NAME, SCHEMA)

@@ -5,7 +5,6 @@ has all four in full. `reading.py` turns the one into the other.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
@@ -18,39 +17,16 @@ from recombine.generators import GeneratorSettings, JepaSettings, check_generato
 from recombine.judges import JudgingSettings
 from recombine.nets.backbone import SIZES
 from recombine.settings import Settings
-from recombine.splits import SplitSettings, make_split
+from recombine.splits import Split, SplitSettings, check_weights, fewer, make_split
+from recombine.studies.checking import nearest
+from recombine.studies.names import ArmName, Name, Seed, distinct
 from recombine.studies.reading import build_study
+from recombine.studies.rendering import RenderingStudy, rendering_mistakes, shrink_rendering
 from recombine.studies.sources import study_text
-from recombine.studies.tree import Mistakes, from_python, parse
+from recombine.studies.tree import Mistakes, Node, from_python, parse, show
 from recombine.tokenizers import TokenizerSettings, check_fits
 from recombine.training import TrainingSettings
 from recombine.worlds import WorldSettings, build_world
-
-RESERVED = ("real", "reconstruction")  # names of pictures in the study's folder that are no arm's
-
-
-def _plain_name(name: str) -> str:
-    if not re.fullmatch(r"[a-z0-9_-]{1,60}", name):
-        raise ValueError(f"{name!r} is no name; use small letters, digits, _ and -")
-    return name
-
-
-def _arm_name(name: str) -> str:
-    if name in RESERVED:
-        raise ValueError(f"{name!r} cannot name an arm: the pictures of the data are called that")
-    return _plain_name(name)
-
-
-def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
-    if twice:
-        raise ValueError(f"seed {twice[0]} is there twice; a repeated seed is the same member again, not more evidence")
-    return seeds
-
-
-Name = Annotated[str, AfterValidator(_plain_name)]
-ArmName = Annotated[str, AfterValidator(_arm_name)]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class Arm(Settings):
@@ -81,7 +57,7 @@ class Study(Settings):
     seeds: Annotated[
         tuple[Seed, ...],
         Field(min_length=1, max_length=1024, description="every arm is trained once with each: its members"),
-        AfterValidator(_distinct),
+        AfterValidator(distinct),
     ] = (0, 1, 2)
     arms: dict[ArmName, Arm] = Field(min_length=1, description="what is compared: a name and its words for each")
 
@@ -113,9 +89,10 @@ class Study(Settings):
 def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
     """What no section can know by itself, as (place, sentence). Parts that are wrong by themselves are left out."""
     world, split, judging = (parts.get(word) for word in ("world", "split", "judging"))
+    made: Split | None = None
     if world is not None and split is not None:
         try:
-            make_split(split, [(factor.name, len(factor.values)) for factor in build_world(world).factors])
+            made = make_split(split, [(factor.name, len(factor.values)) for factor in build_world(world).factors])
         except (UserError, ValueError) as error:
             yield ("split",), str(error).rstrip(".")
     for name, arm in parts.get("arms", {}).items():
@@ -124,6 +101,11 @@ def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
                 check_fits(arm.tokenizer, world.image_size)
             except ValueError as error:
                 yield ("arms", name, "tokenizer"), str(error).rstrip(".")
+        if made is not None:
+            try:
+                check_weights(fewer(made, arm.training.compositions), arm.training.images, arm.training.dependence)
+            except UserError as error:
+                yield ("arms", name, "training"), f"{str(error).rstrip('.')} (arm {name})"
         codes = getattr(arm.tokenizer, "codes", None)
         for assumed in {codes, codes or 2}:  # with a codebook assumed, the second reason shows beside the first
             try:
@@ -143,7 +125,10 @@ def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
             )
 
 
-def load_study(place: str, shrunk: bool = False) -> Study:
+AnyStudy = Study | RenderingStudy
+
+
+def load_study(place: str, shrunk: bool = False) -> AnyStudy:
     """The study in a file, or the one of that name in the library; refused with all its mistakes if there are any.
 
     `shrunk`, or RECOMBINE_SHRINK=1 in the environment, makes it a smoke test.
@@ -153,21 +138,34 @@ def load_study(place: str, shrunk: bool = False) -> Study:
     return shrink(study) if shrunk or os.environ.get("RECOMBINE_SHRINK", "0") not in ("", "0") else study
 
 
-def parse_study(text: str, source: str = "study") -> Study:
+def parse_study(text: str, source: str = "study") -> AnyStudy:
     """The study that a YAML text describes; `source` is its name in messages."""
     mistakes = Mistakes(source)
-    return build_study(parse(text, mistakes), Study, mistakes, mistakes_between)
+    return _build(parse(text, mistakes), mistakes)
 
 
-def make_study(words: Mapping[str, Any]) -> Study:
+def make_study(words: Mapping[str, Any]) -> AnyStudy:
     """A study from Python, in the words of the file: `make_study({"name": "mine", "split": "hamming", ...})`."""
     mistakes = Mistakes("study")
-    return build_study(from_python(words, mistakes), Study, mistakes, mistakes_between)
+    return _build(from_python(words, mistakes), mistakes)
 
 
-def shrink(study: Study) -> Study:
+def _build(root: Node, mistakes: Mistakes) -> AnyStudy:
+    """`kind: rendering` at the top makes it a study of decoders; without a kind it is one of generators."""
+    kind = root.mapping.get("kind")
+    if kind is None:
+        return build_study(root, Study, mistakes, mistakes_between)
+    if kind.value != "rendering":
+        mistakes.add(kind.line, f"unknown kind {show(kind.value)} of study{nearest(kind.value, ['rendering'])}")
+        mistakes.raise_if_any()
+    return build_study(root, RenderingStudy, mistakes, rendering_mistakes)
+
+
+def shrink(study: AnyStudy) -> AnyStudy:
     """A smoke test of the same shape: same world, split and arms, every stage run, nothing trained long enough to mean
     anything (so it has another name). Arms keep their order of length."""
+    if isinstance(study, RenderingStudy):
+        return shrink_rendering(study)
     words = study.resolved()
     words["name"] = f"{study.name[:53]}-shrunk"
     words["seeds"] = words["seeds"][:2]

@@ -10,7 +10,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,12 +19,14 @@ from pydantic import BaseModel, TypeAdapter
 from recombine.errors import UserError
 from recombine.studies.checking import kinds_of, models_of, nearest
 from recombine.studies.reading import Members, Preset
+from recombine.studies.rendering import RenderingArm, RenderingStudy
 from recombine.studies.sources import library
 from recombine.studies.spec import Arm, Study, load_study
 
 MARK = "<!-- generated from here on by: python -m recombine.studies.words docs/study-file.md -->"
 
 TOP = "study"
+RENDERING_ORDER = ("world", "support", "encoding", "data", "decoder", "training", "judging")
 ORDER = ("world", "split", "tokenizer", "conditioning", "generator", "jepa", "training", "judging")
 
 
@@ -82,6 +84,36 @@ def sections() -> dict[str, Section]:
     return {TOP: top, "arm": arm} | described
 
 
+def rendering_sections() -> dict[str, Section]:
+    """The same of a study of decoders (`kind: rendering`); names begin with rendering-."""
+    hints = get_type_hints(RenderingStudy, include_extras=True) | get_type_hints(RenderingArm, include_extras=True)
+    fields = RenderingStudy.model_fields | RenderingArm.model_fields
+    short = _unset("members", Members)
+    top = [one for word in _words(RenderingStudy) for one in ((word, short) if word.name == "seeds" else (word,))]
+    found = [
+        Section("rendering", "the top level of a file that begins with kind: rendering", (Kind("", "", tuple(top)),)),
+        Section(
+            "rendering-arm",
+            "one arm of such a study; what it leaves out it takes from the same words at the top level",
+            (Kind("", "", (_unset("preset", Preset), *_words(RenderingArm))),),
+        ),
+    ]
+    for name in RENDERING_ORDER:
+        section = _section(name, fields[name].description or "", hints[name])
+        found.append(replace(section, name=f"rendering-{name}"))
+    return {section.name: replace(section, kinds=tuple(_led(kind) for kind in section.kinds)) for section in found}
+
+
+def _led(kind: Kind) -> Kind:
+    """Its words leading to sections of this kind of study."""
+    return replace(
+        kind,
+        words=tuple(
+            replace(word, leads_to=f"rendering-{word.leads_to}") if word.leads_to else word for word in kind.words
+        ),
+    )
+
+
 def _unset(name: str, annotation: Any) -> Word:
     """A word that no settings class has."""
     schema = TypeAdapter(annotation).json_schema()
@@ -121,9 +153,10 @@ def _words(model: type[BaseModel]) -> tuple[Word, ...]:
 
 
 def written(value: Any) -> str:
-    """A value as it is written in a file; a section that is all defaults is {}."""
+    """A value as it is written in a file; a section that is all defaults is {}, or its kind where kinds differ."""
     if isinstance(value, BaseModel):
-        return "{}"
+        kinds = list(kinds_of([type(value)]))
+        return kinds[0] if len(kinds) == 1 else "{}"
     if isinstance(value, str):
         return value or "''"
     return json.dumps(value)
@@ -172,7 +205,7 @@ def _either(words: Iterable[Any]) -> str:
 
 def listing(name: str | None = None, width: int = 100) -> str:
     """The reference as plain text; of one section, if it is named."""
-    known = sections()
+    known = sections() | rendering_sections()
     if name is not None and name not in known:
         raise UserError(f"unknown section {name!r}{nearest(name, list(known))}")
     chosen = known.values() if name is None else [known[name]]
@@ -209,7 +242,7 @@ def markdown() -> str:
     """The reference and the library as Markdown."""
     studies = [f"- `{name}`: {load_study(name).question}" for name in library()]
     blocks = ["## Studies in the library", "\n".join(studies), "## All words"]
-    for section in sections().values():
+    for section in (sections() | rendering_sections()).values():
         blocks += [f"### {section.name}", _sentence(section.about)]
         for kind in section.kinds:
             if kind.name:

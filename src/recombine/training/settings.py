@@ -18,7 +18,23 @@ class TrainingSettings(Settings):
     size: Size = Field(default="s", description="xs for a CPU, s for a GPU, b as in the papers, l wider")
     steps: int = Field(default=11_000, ge=1, description="optimizer steps")
     batch: int = Field(default=128, ge=1, description="images per member and step")
-    images: int = Field(default=2000, ge=1, description="distinct training images per trained composition")
+    images: int = Field(
+        default=2000, ge=1, description="distinct training images per trained composition (with dependence: on average)"
+    )
+    compositions: int | None = Field(
+        default=None,
+        ge=1,
+        description="train on so many of the split's compositions only, the first of one fixed order that shows every "
+        "factor value soonest; levels are then counted from these. null: all",
+    )
+    dependence: float = Field(
+        default=0.0,
+        ge=0,
+        le=20,
+        description="how strongly factors depend on each other in the training data: log of how many times as frequent "
+        "a composition is for two more of its factors in agreement (at the same place in their ranges), while every "
+        "factor value keeps its share; 0: all trained compositions are equally frequent",
+    )
     rate: float | None = Field(
         default=None,
         gt=0,
