@@ -36,8 +36,10 @@ def least(what, repeats=REPEATS):
 def plain_step(dtype: torch.dtype, layout: torch.memory_format):
     """The published network in torch's own modules and AdamW, one seed: what is compared with."""
     torch.manual_seed(0)
-    hidden = [nn.ConvTranspose2d(64, 64, 4, 2, 1), nn.ReLU()] * 2 + [nn.Conv2d(64, 64, 3, 1, 1), nn.ReLU()] * 2
-    model = nn.Sequential(nn.ConvTranspose2d(56, 64, 7), nn.ReLU(), *hidden, nn.Conv2d(64, 1, 3, 1, 1))
+    layers = [nn.ConvTranspose2d(56, 64, 7), *(nn.ConvTranspose2d(64, 64, 4, 2, 1) for _ in range(2))]
+    layers += [nn.Conv2d(64, 64, 3, 1, 1) for _ in range(2)]
+    hidden = [part for layer in layers for part in (layer, nn.ReLU())]
+    model = nn.Sequential(*hidden, nn.Conv2d(64, 1, 3, 1, 1))
     model = model.to(memory_format=layout)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     code, images = torch.rand(BATCH, 56, 1, 1), torch.rand(BATCH, 1, 28, 28)

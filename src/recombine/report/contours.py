@@ -45,7 +45,8 @@ def contour_figure(arms: dict[str, ArmNumbers]) -> "Figure":
         drawn = axis.contourf(error, levels=LEVELS, norm=norm, cmap="magma_r", extend="both")
         _outline(axis, arm.trained.reshape(side, side))
         axis.set_aspect("equal")
-        axis.invert_yaxis()
+        axis.set_xlim(-0.5, side - 0.5)
+        axis.set_ylim(side - 0.5, -0.5)  # y points down, as in the images
         axis.set_xlabel("x")
         axis.set_ylabel("y")
         held = ~arm.trained

@@ -15,7 +15,7 @@ from recombine.report import contours, scaling
 from recombine.report.rendering_reading import ArmNumbers, FinishedRendering, read_rendering
 from recombine.studies.results import read_results
 
-DEEP = 2  # so deep inside the hole the published CNN is worse than a blank image
+DEEP = 2  # depth from which on the published CNN is worse than a blank image
 FITTED = 0.1  # trained cells must be drawn this well (relative to blank) before a failure on others means anything
 
 
@@ -104,8 +104,8 @@ def number(cell: Interval) -> str:
     show = "{:.2e}" if abs(cell.mean) < 0.01 else "{:.3g}"
     if cell.low is None or cell.high is None:
         return show.format(cell.mean)
-    low = min(cell.mean, 0.0) if cell.low < 0 else cell.low  # an error is not negative
-    return f"{show.format(cell.mean)} ({show.format(low)} to {show.format(cell.high)})"
+    low = "0" if cell.low < 0 < cell.mean else show.format(cell.low)  # an error is not negative
+    return f"{show.format(cell.mean)} ({low} to {show.format(cell.high)})"
 
 
 def percent(cell: Interval) -> str:

@@ -99,9 +99,10 @@ class RenderingArm(Settings):
 
     def dtype(self, device: torch.device) -> torch.dtype:
         """Of hidden activations. In a cnn bfloat16 halves the time and leaves the result (benchmarks/LOG-rendering.md);
-        the other decoders are too small to gain."""
+        in the other decoders it was not tried."""
         if self.training.precision == "auto":
-            fast = device.type == "cuda" or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+            # Emulated, where the processor has no instructions for it, bfloat16 would be slower than float32.
+            fast = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
             return torch.bfloat16 if self.decoder.kind == "cnn" and fast else torch.float32
         return torch.bfloat16 if self.training.precision == "bfloat16" else torch.float32
 
