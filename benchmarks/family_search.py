@@ -238,7 +238,8 @@ def evaluate(
     guidance: float,
 ) -> str:
     """Percent right and valid at each level, mean and standard deviation over members; and for trained compositions
-    what is valid whatever it shows, and named right whatever it looks like."""
+    what is valid whatever it shows, named right whatever it looks like, and how far apart the pictures of a composition
+    are, as a share of real ones' distance: a sampler may be right because it always draws the same."""
     compositions = setting.split.compositions
     labels = torch.tensor(compositions, device=setting.device).repeat_interleave(SAMPLES, 0)
     cond = condition(setting.world, trial.arm.conditioning.kind, labels, setting.world.canonical(labels))
@@ -258,7 +259,17 @@ def evaluate(
     right = " / ".join(f"{mean:.0f}" for mean, _ in levels)
     spread = ", ".join(f"{deviation:.0f}" for _, deviation in levels)
     valid, named = percent(verdicts.valid, 0)[0], percent(verdicts.joint_probe_only, 0)[0]
-    return f"{right} (sd {spread}; trained: valid {valid:.0f}, named {named:.0f}), sampled in {seconds:.2f} s"
+    fresh = make_images(setting.world, compositions, SAMPLES, 0, "check", setting.device).images
+    trained = [place for place, c in enumerate(compositions) if setting.split.level(c) == 0]
+
+    def apart(pictures: Tensor) -> float:
+        """Mean distance of two pictures of one trained composition; `pictures` (K * n, 3, P, P)."""
+        each = pictures.view(len(compositions), SAMPLES, -1)[trained]
+        return float(torch.cdist(each, each).sum((1, 2)).mean()) / (SAMPLES * (SAMPLES - 1))
+
+    diverse = statistics.mean(apart(own) for own in images) / apart(fresh)
+    told = f"trained: valid {valid:.0f}, named {named:.0f}, diverse {diverse:.2f}"
+    return f"{right} (sd {spread}; {told}), sampled in {seconds:.2f} s"
 
 
 def monitors(generator: Generator, trainer: Trainer) -> str:

@@ -116,8 +116,13 @@ class Generator(nn.Module, ABC):
         """Numbers by name, (M,) each, about a drawing with this guidance."""
         return {}
 
-    def after_step(self, share: Tensor) -> None:
-        """Called after every optimizer step, on the device, with the share of the run that is done."""
+    def trailing(self) -> dict[str, Tensor]:
+        """Buffers that trail behind weights, by the weights' names: a teacher's. The loop moves them at every step."""
+        return {}
+
+    def momentum(self, share: Tensor) -> Tensor:
+        """How much of them stays as it is at a step, on the device; `share` of the run is done."""
+        raise NotImplementedError
 
     @abstractmethod
     def sample(self, cond: Tensor, draws: Draws, guidance: float = 0.0) -> Tensor:

@@ -23,7 +23,6 @@ from torch.func import functional_call
 
 from recombine.conditioning import Dropped
 from recombine.generators.masking import block_mask, hide
-from recombine.nets.averaging import move
 from recombine.nets.backbone import Dimensions
 from recombine.nets.layers import Linear, SeedStream, layer_norm
 from recombine.randomness import Draws
@@ -189,16 +188,14 @@ class Jepa(nn.Module):
         # Discrete diffusion may hide nothing of an image; such an image has nothing to say.
         return ((distance * hidden).sum(-1) / hidden.sum(-1).clamp(min=1)).mean(-1)
 
-    @torch.no_grad()
-    def follow(self, generator: "MaskedGenerator", share: Tensor) -> None:
-        """Move the teacher towards the student after a step; `share` of the run is done."""
-        if self.settings.targets != "ema":
-            return
+    def trailing(self) -> dict[str, Tensor]:
+        """The teacher's weights that trail behind the student's, by the student's names."""
+        return {name: self.get_buffer(_plain(name)) for name in self.trunk} if self.settings.targets == "ema" else {}
+
+    def momentum(self, share: Tensor) -> Tensor:
+        """The momentum of the teacher when `share` of the run is done."""
         begin, end = self.settings.momentum, self.settings.momentum_end
-        kept = begin + (end - begin) * share.to(torch.float32).clamp(max=1)
-        weights = dict(generator.named_parameters())
-        teacher = [self.get_buffer(_plain(name)) for name in self.trunk]
-        move(teacher, [weights[name].detach() for name in self.trunk], kept)
+        return begin + (end - begin) * share.to(torch.float32).clamp(max=1)
 
 
 def _plain(name: str) -> str:

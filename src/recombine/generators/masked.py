@@ -84,9 +84,12 @@ class MaskedGenerator(Generator):
         states = self.backbone.states(self.embed(x, masked.hidden), self.told(cond, None, masked), self.jepa.layers)
         return masked.hidden, self.jepa.predict(states), self.jepa.targets(self, x, cond, None, self.jepa.layers)
 
-    def after_step(self, share: Tensor) -> None:
-        if self.jepa is not None:
-            self.jepa.follow(self, share)
+    def trailing(self) -> dict[str, Tensor]:
+        return {} if self.jepa is None else self.jepa.trailing()
+
+    def momentum(self, share: Tensor) -> Tensor:
+        assert self.jepa is not None
+        return self.jepa.momentum(share)
 
 
 class MaskedCodes(MaskedGenerator):

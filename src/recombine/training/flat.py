@@ -10,6 +10,8 @@ import warnings
 import torch
 from torch import Tensor, nn
 
+from recombine.nets.averaging import move
+
 # Gradients lie as the weights do, with the other weights between their members: torch would rather have them dense.
 warnings.filterwarnings("ignore", message="grad and param do not obey the gradient layout contract")
 
@@ -68,6 +70,35 @@ class Flat:
             name: tensor[:, start : start + math.prod(shape[1:])].view(shape)
             for name, (start, shape) in self.places.items()
         }
+
+
+class Trail:
+    """Buffers that trail behind some weights of a `Flat`, as views of a tensor laid out as its weights are: one
+    operation moves them all. They have an attribute `low` where the weights have."""
+
+    def __init__(self, flat: Flat, buffers: dict[str, Tensor]):
+        self.flat = flat
+        self.weights = flat.weights.clone()
+        self.low = None if flat.low is None else torch.empty_like(flat.low)
+        views = flat.views(self.weights)
+        lows = {} if self.low is None else flat.views(self.low)
+        for name, buffer in buffers.items():
+            views[name].copy_(buffer)
+            buffer.data = views[name]
+            if lows:
+                buffer.low = lows[name]  # type: ignore[attr-defined]
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Bring `low` up to date."""
+        if self.low is not None:
+            self.low.copy_(self.weights)
+
+    @torch.no_grad()
+    def move(self, kept: Tensor) -> None:
+        """kept * buffers + (1 - kept) * weights."""
+        move([self.weights], [self.flat.weights], kept)
+        self.refresh()
 
 
 def clip_scale(gradients: list[Tensor], limit: float | None) -> Tensor:

@@ -18,7 +18,7 @@ from recombine.nets import fused
 from recombine.nets.averaging import move
 from recombine.randomness import Draws, seeds_tensor
 from recombine.training import ema
-from recombine.training.flat import Flat, clip_scale
+from recombine.training.flat import Flat, Trail, clip_scale
 from recombine.training.settings import TrainingSettings
 
 _EAGER_STEPS = 3  # real training steps taken before a CUDA graph is captured: they allocate what the graph will use
@@ -66,6 +66,9 @@ class Trainer:
         self.gamma = ema.power_of_width(settings.ema_width) if settings.ema_width is not None else None
         # Without averaging these are the weights themselves, in the same memory: no copy is kept, saved or loaded.
         self.average = [flat.weights if self.gamma is None else flat.weights.clone() for flat in self.flats]
+        trailing = generator.trailing()
+        parts = [{name: trailing[name] for name in flat.places if name in trailing} for flat in self.flats]
+        self.trails = [Trail(flat, part) for flat, part in zip(self.flats, parts, strict=True) if part]
         # What changes in training but is not optimized: a JEPA's teacher. (Fixed tables are not persistent.)
         self.buffers = {name: t for name, t in generator.state_dict().items() if name not in weights}
         self.seeds = seeds_tensor(generator.seeds, self.device)
@@ -116,7 +119,8 @@ class Trainer:
         self.step += 1
         self.rate.copy_(rate_at(self.step, settings))
         self._update()
-        self.generator.after_step(self.step / settings.steps)
+        for trail in self.trails:
+            trail.move(self.generator.momentum(self.step / settings.steps))
         self.loss_sum += losses.detach()
 
     @torch.no_grad()
@@ -202,6 +206,8 @@ class Trainer:
         self.steps_done = int(tensors["step"])
         for name, buffer in self.buffers.items():
             buffer.copy_(tensors[f"buffer.{name}"])
+        for trail in self.trails:
+            trail.refresh()
         for name, tensor in self._named().items():
             tensor.copy_(tensors[name])
         for flat in self.flats:
