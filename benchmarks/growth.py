@@ -1,6 +1,6 @@
 """What a step costs as members, tokens, width and data grow: where it bends.
 
-    python benchmarks/growth.py benchmarks/growth.json
+    python benchmarks/growth.py benchmarks/tables/growth.json
 
 One axis at a time, from size s with 8 members of batch 128 and 49 tokens on a GPU (from xs with 9 tokens and batch 64
 on a CPU, over a shorter range). Each row has the milliseconds of a step, of a seed-step, the TFLOP/s and the memory.

@@ -1,6 +1,6 @@
 """How long each family takes to draw 8 compositions x 128 images x 8 members at size s, 49 tokens.
 
-    python benchmarks/sampling.py benchmarks/sampling.json
+    python benchmarks/sampling.py benchmarks/tables/sampling.json
 
 Weights are random (time does not depend on them), sampling settings are each family's own defaults. Each family draws
 twice; the second drawing is timed, the first warms up. Rows have the name, the seconds,

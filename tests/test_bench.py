@@ -1,6 +1,7 @@
 """The benchmark: it compares like with like, and prints what others read."""
 
 import json
+from pathlib import Path
 
 import torch
 from typer.testing import CliRunner
@@ -74,3 +75,12 @@ def test_the_command_prints_rows_that_others_read():
 def test_an_unknown_size_is_refused_by_name():
     done = CliRunner().invoke(app, ["bench", "--size", "xl"])
     assert done.exit_code != 0 and "unknown size 'xl'" in str(done.exception)
+
+
+def test_every_committed_table_of_timings_has_the_columns_that_others_read():
+    wanted = {"name", "size", "members", "tokens", "ratio", "tflops", "peak_share", "device", "commit"}
+    tables = sorted((Path(__file__).parent.parent / "benchmarks").glob("*.json"))
+    assert tables
+    for table in tables:
+        rows = json.loads(table.read_text())
+        assert rows and all(wanted <= set(row) for row in rows), table.name
