@@ -239,7 +239,8 @@ def evaluate(
 ) -> str:
     """Percent right and valid at each level, mean and standard deviation over members; and for trained compositions
     what is valid whatever it shows, named right whatever it looks like, and how far apart the pictures of a composition
-    are, as a share of real ones' distance: a sampler may be right because it always draws the same."""
+    are, as a share of real ones' distance: a sampler may be right because it always draws the same. For the farthest
+    level, which factors are named right."""
     compositions = setting.split.compositions
     labels = torch.tensor(compositions, device=setting.device).repeat_interleave(SAMPLES, 0)
     cond = condition(setting.world, trial.arm.conditioning.kind, labels, setting.world.canonical(labels))
@@ -269,7 +270,11 @@ def evaluate(
 
     diverse = statistics.mean(apart(own) for own in images) / apart(fresh)
     told = f"trained: valid {valid:.0f}, named {named:.0f}, diverse {diverse:.2f}"
-    return f"{right} (sd {spread}; {told}), sampled in {seconds:.2f} s"
+    factors = ", ".join(
+        f"{factor.name} {percent(verdicts.right[:, place], setting.split.deepest)[0]:.0f}"
+        for place, factor in enumerate(setting.world.factors)
+    )
+    return f"{right} (sd {spread}; {told}; farthest: named {factors}), sampled in {seconds:.2f} s"
 
 
 def monitors(generator: Generator, trainer: Trainer) -> str:
