@@ -119,7 +119,10 @@ class CuratedData(TrainingData):
         order = keys.masked_fill(~shown, 2.0).argsort(1)  # what is shown comes first
         place = order[:, (batch * size + torch.arange(size, device=order.device)) % pool]
         row = self.rows.gather(1, place)
-        return self.x[row], self.cond[row]
+        x = self.x[row]
+        if self.spread is not None:  # tokens of a VAE are drawn anew at every visit
+            x = x + self.spread[row] * draws.normal(*x.shape[1:])
+        return x, self.cond[row]
 
 
 def make_data(

@@ -17,7 +17,10 @@ Definitions, per image:
 - valid: the picture is one of the world's at all: its squared error against the world's own picture at the found place
   is at most half of a blank's. Ours; two faint bumps are not valid, however near one of them is.
 
-Shapes: M members, C cells, F factors, P pixels a side.
+A generator that samples draws each cell n times. Every sample is judged by itself and the numbers are averaged: its
+errors are means, its shares are shares of samples.
+
+Shapes: M members, C cells, F factors, n samples of a cell, P pixels a side.
 """
 
 from dataclasses import dataclass, fields
@@ -36,7 +39,7 @@ SSIM_C1, SSIM_C2 = 0.01**2, 0.03**2  # Wang et al. 2004, for values from 0 to 1
 
 @dataclass(frozen=True)
 class Judged:
-    """One number per member and cell, (M, C) each; `right` is (M, C, F)."""
+    """One number per member and cell, (M, C) each; `right` is (M, C, F). Of samples, all with an axis n in front."""
 
     mse: Tensor
     ssim: Tensor
@@ -53,6 +56,20 @@ class Judged:
     def joint(self) -> Tensor:
         """Every factor right, in a valid picture."""
         return self.hit & self.valid
+
+    @property
+    def samples(self) -> int:
+        """How often each cell was drawn."""
+        return len(self.mse) if self.mse.dim() == 3 else 1
+
+    def means(self) -> dict[str, Tensor]:
+        """Every number by name as float (M, C), `right` (M, C, F): the mean over samples where there are some."""
+        numbers = {field.name: getattr(self, field.name) for field in fields(self)}
+        numbers |= {"hit": self.hit, "joint": self.joint}
+        return {word: t.float().mean(0) if self.mse.dim() == 3 else t.float() for word, t in numbers.items()}
+
+    def to(self, device: torch.device) -> "Judged":
+        return Judged(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     def tensors(self) -> dict[str, Tensor]:
         """For a file; `from_tensors` reads them back."""
@@ -77,6 +94,12 @@ def judge_plane(images: Tensor, plane: Plane) -> Judged:
     if plane.cells.shape[1] == 1:
         fade = (images - cross_fade(plane)).square().mean((2, 3))
     return Judged(mse, similarity, away.square().sum(-1).sqrt(), away <= NEAR, valid, fade)
+
+
+def judge_samples(samples: Tensor, plane: Plane) -> Judged:
+    """Judge the samples (M, C, n, P, P) of every cell of the plane, each by itself."""
+    each = [judge_plane(one, plane) for one in samples.unbind(2)]
+    return Judged(*(torch.stack([getattr(one, field.name) for one in each]) for field in fields(Judged)))
 
 
 def _found(images: Tensor, plane: Plane) -> Tensor:
@@ -111,16 +134,10 @@ def ssim(a: Tensor, b: Tensor) -> Tensor:
 
 def summarise(judged: Judged, plane: Plane, where: Tensor) -> dict[str, Tensor]:
     """Means over the cells `where` (C,) bool, (M,) each: mse, relative, ssim, position_error, hit, valid, joint."""
-    mse = judged.mse[:, where].mean(1)
-    return {
-        "mse": mse,
-        "relative": mse / plane.blank[where].mean(),
-        "ssim": judged.ssim[:, where].mean(1),
-        "position_error": judged.position_error[:, where].mean(1),
-        "hit": judged.hit[:, where].float().mean(1),
-        "valid": judged.valid[:, where].float().mean(1),
-        "joint": judged.joint[:, where].float().mean(1),
-    }
+    numbers = {word: t[:, where].mean(1) for word, t in judged.means().items()}
+    words = ("ssim", "position_error", "hit", "valid", "joint")
+    relative = numbers["mse"] / plane.blank[where].mean()
+    return {"mse": numbers["mse"], "relative": relative, **{word: numbers[word] for word in words}}
 
 
 def by_depth(judged: Judged, plane: Plane) -> dict[float, dict[str, Tensor]]:
