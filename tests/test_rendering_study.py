@@ -9,7 +9,9 @@ import torch
 import recombine
 from recombine import cli
 from recombine.errors import UserError
+from recombine.judges.statistics import Interval
 from recombine.report.contours import contour_figure, depth_figure, picture_figure, shown_cells
+from recombine.report.rendering_inside import text
 from recombine.report.rendering_reading import is_rendering, read_rendering
 from recombine.report.scaling import fits, scaling_figure, scores_of, sentences
 from recombine.runner import run_study
@@ -122,7 +124,7 @@ def test_results_keep_the_contract(finished):
 def test_the_page_and_its_figures(finished):
     _, folder = finished
     page = (folder / "out" / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 4 and "http" not in page.replace("http://www.w3.org", "")
+    assert page.count("data:image/png;base64,") == 10 and "http" not in page.replace("http://www.w3.org", "")
     assert "taught" in page and "does not draw even what it was trained on" in page
     study = read_rendering(folder / "out")
     for figure in (contour_figure(study.arms), depth_figure(study.arms), picture_figure(study)):
@@ -136,7 +138,7 @@ def test_the_page_and_its_figures(finished):
 
 def test_a_scaling_study_is_told_by_its_needs(tmp_path):
     """Three sizes by three numbers of images, planted results: right and valid from N images on."""
-    words = parse_study(STUDY).resolved() | {"judging": {"evaluations": 1}, "seeds": [0]}
+    words = parse_study(STUDY).resolved() | {"judging": {"evaluations": 1}, "seeds": [0], "measures": "none"}
     arm = words["arms"]["cnn"] | {"training": words["arms"]["cnn"]["training"] | {"steps": 1}}
     words["arms"] = {
         f"a-{size}-{count}": arm
@@ -210,6 +212,8 @@ def test_a_trained_arm_can_be_opened_and_draws_what_was_judged(finished):
 @pytest.mark.parametrize("name", ["rotation", "rendering"])
 def test_the_library_runs_when_shrunk(name, tmp_path):
     words = shrink(load_study(name)).resolved()
+    assert words["measures"] == "outputs"  # every layer of 28 x 28 pixels would be no smoke test
+    words["measures"] = "all"
     words["arms"] = {
         arm: settings
         for arm, settings in words["arms"].items()
@@ -238,3 +242,9 @@ def test_the_demo_and_the_dry_run_from_the_command_line(tmp_path, monkeypatch, c
     printed = capsys.readouterr().out
     assert "# About" in printed and "arm taught" in printed
     assert parse_study(printed) == parse_study(STUDY)
+
+
+def test_numbers_of_the_page():
+    assert text(Interval(-0.001, -0.2, 0.25, 3)) == "0.00 (\u22120.20 to 0.25)"
+    assert text(Interval(0.5, None, None, 1)) == "0.50" and text(None) == ""
+    assert text(Interval(784.2, 700.0, 800.0, 3), ends=False) == "784"

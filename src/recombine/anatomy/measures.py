@@ -18,9 +18,18 @@ One row per (study, arm, seed, layer, measure, region):
     regression_FAMILY                                               `kernels.kernel_regression`
 
     mse, relative, ssim, position_error, hit, valid, joint          `judges.plane.summarise`
+    sample_spread                                                   of a generator, `studies.bridge_measures`
 
 A region of a kernel's R^2 is that of its pairs of cells: trained, held_out, or across. The layer "truth" is the world's
-own pictures, whose geometry a decoder's is compared with.
+own pictures, whose geometry a decoder's is compared with; "true picture" is the same by differences between cells, to
+compare "picture" with. Of a generator "picture" is each of its samples, "mean picture" the mean of a cell's.
+
+What is drawn as a map or by depth needs a value at every cell. A function that is given a dictionary `keep` puts these
+there, on the CPU in float32:
+
+    superposition.WORD    (M, K) at held-out cells, WORD memory, truth, control, share; superposition.depth is (K,)
+    volume.LAYER          (M, C) log10 of the volume element
+    kernel.LAYER          (M, C) the representational kernel between one cell and every cell
 
 Shapes: M members, C cells, P pixels, D features of a layer.
 """
@@ -54,6 +63,8 @@ from recombine.judges.plane import Judged, summarise
 
 NAME = "measures.parquet"
 PICTURE = "picture"
+
+Maps = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -107,8 +118,15 @@ def _split(layer: str, measure: str, found: Regions) -> list[Measured]:
     return [Measured(layer, measure, region, getattr(found, region)) for region in ("all", "trained", "held_out")]
 
 
-def _superposed(name: str, found: Superposition) -> list[Measured]:
+def _put(keep: Maps | None, name: str, values: Tensor) -> None:
+    if keep is not None:
+        keep[name] = values.detach().float().cpu().contiguous()
+
+
+def _superposed(name: str, found: Superposition, keep: Maps | None = None) -> list[Measured]:
     """The summary over all held-out cells, and over deep ones where there are any."""
+    for word in ("memory", "truth", "control", "share", "depth"):
+        _put(keep, f"superposition.{word}", getattr(found, word))
     depths = {"held_out": 0.0, "deep": float(DEEP)} if (found.depth >= DEEP).any() else {"held_out": 0.0}
     return [
         Measured(PICTURE, f"{name}_{measure}", region, values)
@@ -117,20 +135,28 @@ def _superposed(name: str, found: Superposition) -> list[Measured]:
     ]
 
 
-def measure_gap(outputs: Tensor, truths: Tensor, angles: Tensor, trained: Tensor, depth: Tensor) -> list[Measured]:
+def measure_gap(
+    outputs: Tensor, truths: Tensor, angles: Tensor, trained: Tensor, depth: Tensor, keep: Maps | None = None
+) -> list[Measured]:
     """Superposition in a gap of angles (C,) in degrees: the memory is the cross-fade of the outputs at both edges."""
     weights = edge_weights(angles, trained, period=360.0)
-    return _superposed("superposition", superposition(outputs, truths, angles[:, None], trained, weights, depth))
+    found = superposition(outputs, truths, angles[:, None], trained, weights, depth)
+    return _superposed("superposition", found, keep)
 
 
 def measure_pictures(
-    outputs: Tensor, truths: Tensor, cells: Tensor, trained: Tensor, regression: bool = True
+    outputs: Tensor,
+    truths: Tensor,
+    cells: Tensor,
+    trained: Tensor,
+    regression: bool = True,
+    keep: Maps | None = None,
 ) -> list[Measured]:
     """What can be said from pictures (M, C, P) alone, of any generator: superposition and kernel regression.
 
     Of a generator that samples, a cell may have several rows; kernel regression needs one, so it is left out then.
     """
-    found = _superposed("superposition", superposition(outputs, truths, cells, trained))
+    found = _superposed("superposition", superposition(outputs, truths, cells, trained), keep)
     sums = superposition(outputs, truths, cells, trained, additive_weights(cells, trained))
     found += _superposed("additive", sums)
     if regression:
@@ -140,19 +166,28 @@ def measure_pictures(
     return found
 
 
+def regions_of(plane: Plane) -> dict[str, Tensor]:
+    """Which cells (C,) bool are trained, held out and deep, where there are any."""
+    regions = {"trained": plane.trained, "held_out": ~plane.trained, "deep": plane.depth >= DEEP}
+    return {region: where for region, where in regions.items() if where.any()}
+
+
 def measure_judged(judged: Judged, plane: Plane) -> list[Measured]:
     """The judge's means over trained cells, held-out cells, and deep ones where there are any."""
-    regions = {"trained": plane.trained, "held_out": ~plane.trained, "deep": plane.depth >= DEEP}
     return [
         Measured(PICTURE, name, region, values)
-        for region, where in regions.items()
-        if where.any()
+        for region, where in regions_of(plane).items()
         for name, values in summarise(judged, plane, where).items()
     ]
 
 
 def measure_truth(
-    render: Callable[[Tensor], Tensor], cells: Tensor, trained: Tensor, members: int, smooth: bool = True
+    render: Callable[[Tensor], Tensor],
+    cells: Tensor,
+    trained: Tensor,
+    members: int,
+    smooth: bool = True,
+    keep: Maps | None = None,
 ) -> list[Measured]:
     """The geometry of the world's own pictures, under the layer "truth", the same for every member.
 
@@ -164,13 +199,25 @@ def measure_truth(
         side = math.isqrt(len(cells))
         found = grid_geometry(render(cells.float()).flatten(1).view(1, side, side, -1))
     same = Geometry(found.metric.expand(members, -1, -1, -1), found.volume.expand(members, -1))
-    return measure_geometry({"truth": same}, trained)
+    return measure_geometry({"truth": same}, trained, keep)
 
 
-def measure_geometry(found: Mapping[str, Geometry], trained: Tensor) -> list[Measured]:
+def measure_grid(pictures: Tensor, plane: Plane) -> list[Measured]:
+    """The geometry of pictures (M, C, P) by differences between the plane's cells, under the layer "picture"; that of
+    the true ones, taken alike, under "true picture". All that draws can be compared so, whatever its code and layers.
+    """
+    side = math.isqrt(len(plane.cells))
+    true = plane.images.flatten(1).expand(len(pictures), -1, -1)
+    layers = {PICTURE: pictures, "true picture": true}
+    found = {layer: grid_geometry(own.unflatten(1, (side, side))) for layer, own in layers.items()}
+    return measure_geometry(found, plane.trained)
+
+
+def measure_geometry(found: Mapping[str, Geometry], trained: Tensor, keep: Maps | None = None) -> list[Measured]:
     """Factorization, overlap of tangents and mean log10 volume of every layer."""
     measured = []
     for layer, shape in found.items():
+        _put(keep, f"volume.{layer}", shape.log_volume)
         measured += _split(layer, "factorization", factorization(shape.metric, trained))
         measured += _split(layer, "overlap", tangent_overlap(shape.metric, trained))
         measured += _split(layer, "log_volume", region_means(shape.log_volume, trained))
@@ -185,21 +232,23 @@ def measure_layers(
     batch: int = 64,
     kernels: bool = True,
     smooth: bool = True,
+    keep: Maps | None = None,
+    cell: int = 0,
 ) -> list[Measured]:
     """What is measured inside a decoder: geometry, ranks, read-out and kernels of every layer.
 
     `layers` maps cells (B, 2) to named activations (M, B, ...), the encoding included. Where that is `smooth` its
     tangents are derivatives; a one-hot code has none at whole numbers, and differences between cells are taken (all
-    cells of a square plane, in the order of pixels).
+    cells of a square plane, in the order of pixels). `cell` is the number of the one whose kernel is kept as a map.
     """
     place = cells.float()
-    measured = measure_geometry(geometry(layers, place, batch), trained) if smooth else []
+    measured = measure_geometry(geometry(layers, place, batch), trained, keep) if smooth else []
     parts = [layers(some) for some in place.split(batch)]
     for layer in parts[0]:
         states = torch.cat([part[layer].flatten(2) for part in parts], dim=1)  # (M, C, D)
         if not smooth:
             side = math.isqrt(len(cells))
-            measured += measure_geometry({layer: grid_geometry(states.unflatten(1, (side, side)))}, trained)
+            measured += measure_geometry({layer: grid_geometry(states.unflatten(1, (side, side)))}, trained, keep)
         ranks = activation_ranks(states)
         for name in ("effective", "above", "energy"):
             measured.append(Measured(layer, f"rank_{name}", "all", getattr(ranks, name)))
@@ -208,7 +257,9 @@ def measure_layers(
             measured.append(Measured(layer, "read_out_r2", region, getattr(reading, f"{region}_r2").mean(1)))
             measured.append(Measured(layer, "read_out_error", region, getattr(reading, f"{region}_error").mean(1)))
         if kernels:
-            fits = compare_kernels(representational_kernel(states, trained), cells, trained)
+            kernel = representational_kernel(states, trained)
+            _put(keep, f"kernel.{layer}", kernel[:, cell])
+            fits = compare_kernels(kernel, cells, trained)
             for family, fit in fits.items():
                 for region in ("trained", "across", "held_out"):
                     measured.append(Measured(layer, f"kernel_r2_{family}", region, getattr(fit, region)))

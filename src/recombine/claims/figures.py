@@ -29,6 +29,7 @@ CHIPS: dict[Word, str] = {
 }
 INK, QUIET, GRID = "#222222", "#5b6270", "#e3e5ea"
 WIDE, HIGH = 12.4, 4.6  # inches
+WHAT = "Share of level-2 pictures that are right and valid (published: right, by the authors' probe)"
 LONGEST = 100_000  # published steps shown; one panel goes on to 386,000 at 0 %
 
 
@@ -41,6 +42,10 @@ def draw(verdict: Verdict, path: Path) -> Path:
     found = verdict.finding
     if found is None:
         raise ValueError(f"{verdict.id} has no finding to draw")
+    if found.study.is_plane:
+        from recombine.claims.rendering_figures import draw_plane
+
+        return draw_plane(verdict, path)
     curves = [one for one in found.shown if one.curve is not None]
     names = [one.label for one in found.shown] + [found.extras_title]
     with matplotlib.rc_context({"font.family": "DejaVu Sans", "figure.facecolor": "white"}):
@@ -53,15 +58,15 @@ def draw(verdict: Verdict, path: Path) -> Path:
         _ours(figure.add_axes((begin, bottom, 0.64 - begin, tall)), found, bare=bool(curves))
         names_end = 0.675 + 0.0078 * max(map(len, names))  # room for the longest name
         _ends(figure.add_axes((names_end, bottom, 0.98 - names_end, tall)), found)
-        _heading(figure, verdict)
+        heading(figure, verdict, WHAT)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", metadata={"Software": None})
     write_atomic(path, buffer.getvalue())
     return path
 
 
-def _heading(figure: Any, verdict: Verdict) -> None:
-    """The claim, and the verdict on it as a coloured chip."""
+def heading(figure: Any, verdict: Verdict, what: str) -> None:
+    """The claim, the verdict on it as a coloured chip, and what is shown."""
     bold = {"fontsize": 15, "fontweight": "bold", "color": "#111"}
     name = figure.text(0.05, 0.925, f"{verdict.id}  {verdict.claim.title}", **bold)
     box = {"boxstyle": "round,pad=0.35,rounding_size=0.5", "facecolor": CHIPS[verdict.verdict], "edgecolor": "none"}
@@ -69,7 +74,6 @@ def _heading(figure: Any, verdict: Verdict) -> None:
     place = {"va": "baseline", "fontsize": 10.5, "fontweight": "bold", "color": "white", "bbox": box}
     figure.text(ends.x1 + 0.02, 0.93, verdict.verdict, **place)
     figure.text(0.05, 0.862, verdict.claim.statement, fontsize=10.5, color=INK)
-    what = "Share of level-2 pictures that are right and valid (published: right, by the authors' probe)"
     figure.text(0.05, 0.812, what, fontsize=9, color=QUIET)
 
 
@@ -122,10 +126,10 @@ def _steps(axes: Any, longest: float) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
     axes.set_xlabel("training steps", fontsize=9, color=QUIET, labelpad=3)
     axes.grid(axis="y", color=GRID, linewidth=0.8)
-    _bare(axes)
+    bare(axes)
 
 
-def _bare(axes: Any) -> None:
+def bare(axes: Any) -> None:
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
@@ -156,7 +160,7 @@ def _ends(axes: Any, found: Finding) -> None:
     axes.set_xlim(0, 100)
     axes.set_xticks(range(0, 101, 50), [f"{v} %" for v in range(0, 101, 50)])
     axes.grid(axis="x", color=GRID, linewidth=0.8)
-    _bare(axes)
+    bare(axes)
     axes.tick_params(axis="y", pad=8)
     for label, (_, _, colour) in zip(axes.get_yticklabels(), names, strict=True):
         label.set_color(colour)

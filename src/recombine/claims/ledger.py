@@ -7,7 +7,7 @@ from recombine.claims import conditioning, jepa, ladder, rendering, tokenizer, u
 from recombine.claims.tables import Measure, StudyTable, open_study
 from recombine.claims.verdicts import Claim, Finding, Part, Untested, Verdict
 from recombine.errors import UserError
-from recombine.report.words import join, points
+from recombine.report.words import join
 
 CLAIMS: tuple[Claim, ...] = (
     ladder.CLAIM,
@@ -82,11 +82,12 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     first = (answered or found)[0]
     evidence = [part.sentence for part in first.parts if part.sentence and not _limits(part)]
     limits = [part.sentence for part in first.parts if part.sentence and _limits(part)]
-    evidence += [*first.notes, *_beside([one for one in found if one is not first])]
-    limits += _otherwise(claim, first, studies)
-    samples = _fewest_samples(first)
-    if samples < 128:
-        limits.append(f"Each composition was judged on {samples} pictures per evaluation only.")
+    evidence += [*first.notes, *_beside(claim, [one for one in found if one is not first])]
+    if not first.study.is_plane:  # there one picture of every cell is judged, at the end and by one measure
+        limits += _otherwise(claim, first, studies)
+        samples = _fewest_samples(first)
+        if samples < 128:
+            limits.append(f"Each composition was judged on {samples} pictures per evaluation only.")
     if first.study.finished.limits:
         limits.append(f"The study's own limits: {first.study.finished.limits}")
     return Verdict(claim, first.verdict, first, tuple(evidence), tuple(limits))
@@ -97,11 +98,11 @@ def _limits(part: Part) -> bool:
     return part.role == "limit" and part.state != "held"
 
 
-def _beside(others: Sequence[Finding]) -> list[str]:
+def _beside(claim: Claim, others: Sequence[Finding]) -> list[str]:
     """What the same test says of the other studies that have the arms for it."""
     return [
-        f"The same test on the study {one.study.name}: {one.verdict} ({points(one.ours.mean)} points, {one.ours.n} "
-        "seeds)."
+        f"The same test on the study {one.study.name}: {one.verdict} ({claim.text(one.ours.mean)}{claim.unit_text}, "
+        f"{one.ours.n} seeds)."
         for one in others
     ]
 
@@ -116,7 +117,9 @@ def _otherwise(claim: Claim, first: Finding, studies: Mapping[str, StudyTable]) 
         except Untested:
             continue
         if other.verdict != first.verdict:
-            notes.append(f"{words}, the verdict would be: {other.verdict} ({points(other.ours.mean)} points).")
+            notes.append(
+                f"{words}, the verdict would be: {other.verdict} ({claim.text(other.ours.mean)}{claim.unit_text})."
+            )
     return notes
 
 

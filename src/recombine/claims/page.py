@@ -8,31 +8,38 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from recombine.claims.ledger import CLAIMS, FIGURES, make_ledger, open_studies
+from recombine.claims.rendering_judges import SCALING
 from recombine.claims.tables import StudyTable
 from recombine.claims.verdicts import WORDS, Verdict, Word
 from recombine.errors import UserError
 from recombine.files import cannot_write, write_atomic
 from recombine.progress import console
 from recombine.report.page import duration
-from recombine.report.words import join, points
+from recombine.report.words import join
 
 MARKS: dict[Word, str] = {"reproduced": "●", "partly": "◐", "not reproduced": "○", "untested": "·"}
 PAPERS = {"C": ("objectives study", "arXiv 2510.03075"), "F": ("forced-rendering study", "arXiv 2501.18797")}
 
 
 def published_text(verdict: Verdict) -> str:
-    """The published number of the claim's measure, in points."""
-    return "" if verdict.claim.value is None else points(verdict.claim.value)
+    """The published number of the claim's measure, in points, or with its unit."""
+    claim = verdict.claim
+    return "" if claim.value is None else f"{claim.text(claim.value)}{_unit(verdict)}"
+
+
+def _unit(verdict: Verdict) -> str:
+    """What follows a number that is not in points."""
+    return "" if verdict.claim.unit == "points" else verdict.claim.unit_text
 
 
 def ours_text(verdict: Verdict) -> str:
-    """Our number with its interval, in points."""
+    """Our number with its interval, in points, or with its unit."""
     if verdict.finding is None:
         return ""
-    ours = verdict.finding.ours
+    ours, text = verdict.finding.ours, verdict.claim.text
     if ours.low is None or ours.high is None:
-        return points(ours.mean)
-    return f"{points(ours.mean)} ({points(ours.low)} to {points(ours.high)})"
+        return f"{text(ours.mean)}{_unit(verdict)}"
+    return f"{text(ours.mean)} ({text(ours.low)} to {text(ours.high)}){_unit(verdict)}"
 
 
 def print_ledger(verdicts: Sequence[Verdict]) -> None:
@@ -41,7 +48,8 @@ def print_ledger(verdicts: Sequence[Verdict]) -> None:
     from rich.text import Text
 
     colours = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", "untested": "bright_black"}
-    table = Table(title="Level-2, percentage points, mean of the last fifth of the evaluations", title_justify="left")
+    title = "In percentage points where no unit is given. C: level-2, last fifth of the evaluations; F: held-out pairs"
+    table = Table(title=title, title_justify="left")
     table.add_column("")
     table.add_column("claim", overflow="fold")
     table.add_column("published", justify="right")
@@ -120,14 +128,16 @@ def _top(verdicts: Sequence[Verdict]) -> str:
         "from all it has seen. The numbers are shares of generated level-2 pictures that are **right in every factor "
         "and valid** (the papers count what a probe calls right, valid or not), averaged over the **last fifth of the "
         "evaluations**. The seed is the unit: comparisons are paired by seed, intervals are 95 % over seeds, p-values "
-        "are Holm-corrected within a claim. How a verdict is reached, and the thresholds: "
+        "are Holm-corrected within a claim. The claims F are about decoders that are told every factor: their numbers "
+        "are taken at the end of training, over all pairs (x, y) that were held out, and defined in "
+        "[docs/rendering.md](docs/rendering.md). How a verdict is reached, and the thresholds: "
         "[docs/claims.md](docs/claims.md); they were fixed in the code, whose history shows when."
     )
 
 
 def _ledger(verdicts: Sequence[Verdict]) -> str:
     """One table per paper."""
-    parts = ["## The ledger", "Published and here are in percentage points."]
+    parts = ["## The ledger", "Published and here are in percentage points where no unit is given."]
     for letter, (name, paper) in PAPERS.items():
         lines = [
             f"| {name}, {paper} | what is compared | published | here (95 % interval) | seeds | verdict |",
@@ -189,7 +199,9 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
             *([duration(float(seconds))] if isinstance(seconds, int | float) else []),
             _extent(study),
         ]
-        used = "" if any(name in claim.studies for claim in CLAIMS) else " No claim is judged from it."
+        used = (
+            "" if name == SCALING or any(name in claim.studies for claim in CLAIMS) else " No claim is judged from it."
+        )
         missing = f" **Incomplete:** {' '.join(study.incomplete)}" if study.incomplete else ""
         parts.append(f"- [{name}]({_relative(study.folder, home)}): {', '.join(said)}.{used}{missing}")
     return parts[0] + "\n\n" + "\n".join(parts[1:])
@@ -200,10 +212,8 @@ def _extent(study: StudyTable) -> str:
     members, steps = set(study.finished.members.values()), set(study.finished.last_steps.values())
     samples = {row["n"] for row in study.finished.rows}
     arms = len(study.finished.measured)
-    return (
-        f"{arms} arm{'' if arms == 1 else 's'} of {_span(members)} seeds, {_span(steps)} steps, {_span(samples)} "
-        "pictures per composition and evaluation"
-    )
+    each = "every cell of the plane" if study.is_plane else f"{_span(samples)} pictures per composition and evaluation"
+    return f"{arms} arm{'' if arms == 1 else 's'} of {_span(members)} seeds, {_span(steps)} steps, {each}"
 
 
 def _span(numbers: set[int]) -> str:

@@ -14,6 +14,7 @@ settings, never by their titles.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +61,16 @@ class PlaneTable:
 
     def by_seed(self, arm: str, measure: str, region: str, layer: str = PICTURE) -> dict[int, float]:
         """{seed: value}; empty where it was not measured."""
-        return {
-            int(row["seed"]): float(row["value"])
-            for row in self.rows
-            if row["arm"] == arm
-            and row["measure"] == measure
-            and row["region"] == region
-            and row["layer"] == layer
-            and row["value"] is not None
-        }
+        return self._by_key.get((arm, layer, measure, region), {})
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str, str, str], dict[int, float]]:
+        found: dict[tuple[str, str, str, str], dict[int, float]] = {}
+        for row in self.rows:
+            if row["value"] is not None:
+                key = (row["arm"], row["layer"], row["measure"], row["region"])
+                found.setdefault(key, {})[int(row["seed"])] = float(row["value"])
+        return found
 
     def values(self, arm: str, measure: str, region: str, seeds: Sequence[int], layer: str = PICTURE) -> np.ndarray:
         """One finite number for each of `seeds`, (S,); raises Untested where one is missing."""

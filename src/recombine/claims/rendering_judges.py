@@ -38,7 +38,7 @@ EXPLAINS = Threshold(
 )
 SHRINKS = Threshold("shrinks", -0.30, "log10 of the volume outside less inside: half the volume; published -0.87")
 ENTANGLES = Threshold(
-    "entangles", 0.05, "rise of the mean |cosine| of the two tangents from the code to the output; ours"
+    "entangles", 0.05, "rise of the mean absolute cosine of the two tangents from the code to the output; ours"
 )
 REACH = Threshold(
     "reach", 0.60, "share of held-out bumps in place for which examples are counted; the predecessor's 60 % accuracy"
@@ -240,6 +240,8 @@ def f3_kernels(table: PlaneTable) -> Answer:
     here; see `anatomy.kernels`.)"""
     base = _plain(table)
     seeds = _agreed(table, [base])
+    if not _fitted(table, base, seeds):
+        raise Untested(_unfitted("the CNN", table, base, seeds).removesuffix("."))
     layers = table.layers(base)
     if not layers:
         raise Untested(f"no kernel was measured of {base} in {table.name}")
@@ -286,6 +288,8 @@ def f4_collapse(table: PlaneTable) -> Answer:
     less inside, freed of what true pictures have (published -0.87 less 0.03, by differences between cells)."""
     base = _plain(table)
     seeds = _agreed(table, [base])
+    if not _fitted(table, base, seeds):
+        raise Untested(_unfitted("the CNN", table, base, seeds).removesuffix("."))
 
     def outside_less_inside(layer: str) -> np.ndarray:
         both = [table.values(base, "log_volume", region, seeds, layer) for region in ("held_out", "trained")]
@@ -493,15 +497,15 @@ SCALING = "rendering-scaling"  # the study that F6's exponent comes from
 
 
 def judge_of(claim: str) -> Judge:
-    """A claim's function in the shape that the ledger asks; its number is in `ours`, a share but for F3 and F4."""
+    """A claim's function in the shape that the ledger asks. The measure is not asked for: tables hold one moment, the
+    end of training."""
 
     def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure) -> Finding:
         table = PlaneTable.of(study)
-        if claim == "F6":
-            found = f6_stripes(table, PlaneTable.of(others[SCALING]) if SCALING in others else None)
-        else:
-            found = JUDGES[claim](table)
-        return Finding(study, (*found.parts, whole_limit(study)), found.ours, found.arms, found.notes)
+        beside = (others[SCALING],) if claim == "F6" and SCALING in others else ()
+        found = f6_stripes(table, *map(PlaneTable.of, beside)) if claim == "F6" else JUDGES[claim](table)
+        parts = (*found.parts, *map(whole_limit, (study, *beside)))
+        return Finding(study, parts, found.ours, found.arms, found.notes, beside=beside)
 
     return judge
 

@@ -6,12 +6,13 @@ the published numbers (tests/test_claims_published.py). Shapes: E evaluations, S
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from recombine.errors import UserError
 from recombine.judges.statistics import Interval, interval, member_means
@@ -70,6 +71,11 @@ class StudyTable:
         self.folder = finished.folder
         self._means: dict[str, dict[tuple[str, int, int], dict[int, float]]] = {}
         self._curves: dict[tuple[str, int, str], Curve | None] = {}
+
+    @property
+    def is_plane(self) -> bool:
+        """Whether it is a study of decoders (`kind: rendering`), judged over the plane; `plane_table` reads these."""
+        return self.finished.facts.get("kind") == "rendering"
 
     @cached_property
     def arms(self) -> "list[Arm]":
@@ -197,6 +203,25 @@ def common_seeds(arms: Sequence[Arm]) -> list[int]:
     return sorted(set.intersection(*(set(arm.seeds) for arm in arms)))
 
 
+def _by_region(folder: Path, table: pa.Table) -> pa.Table:
+    """The table of a study of decoders with its cells averaged into two compositions, trained and held out.
+
+    Such a table has a row for every cell of the plane, hundreds of thousands; claims read what was measured of the
+    cells (`plane_table`), and from this table only how far the study has come.
+    """
+    keys, means = ["study", "arm", "member", "seed", "step", "level"], ["joint", "valid", "joint_probe_only"]
+    try:
+        found = table.group_by(keys, use_threads=False).aggregate([("n", "sum"), *((word, "mean") for word in means)])
+    except (KeyError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"{folder / 'results.parquet'} cannot be read ({reason}): run the study again to write it anew."
+        ) from error
+    found = found.rename_columns([name.removesuffix("_sum").removesuffix("_mean") for name in found.column_names])
+    names = ["trained" if level == 0 else "held out" for level in found.column("level").to_pylist()]
+    return found.append_column("composition", pa.array(names))
+
+
 def open_study(folder: Path) -> StudyTable:
     """The study in `folder`; refused with one sentence where it is none."""
     if not folder.is_dir():
@@ -208,6 +233,8 @@ def open_study(folder: Path) -> StudyTable:
                 f"{folder} holds no {name}, so it is no result of a study; give folders that `recombine run` wrote."
             )
     finished = read_study(folder)
+    if finished.facts.get("kind") == "rendering" and finished.table is not None:
+        finished = replace(finished, table=_by_region(folder, finished.table))
     if not finished.rows:
         raise UserError(f"{folder / 'results.parquet'} has no whole evaluation; let the study run to its first one.")
     return StudyTable(finished)

@@ -18,6 +18,11 @@ from typing import Any, Literal
 
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.judges.statistics import Interval
+from recombine.report.words import percent, points
+
+Unit = Literal["points", "share", "cosine", "R²", "log10"]
+"""What a claim's number is: a difference of shares, told in percentage points; a share; or a plain difference of
+cosines, of R², of logarithms."""
 
 Word = Literal["reproduced", "partly", "not reproduced", "untested"]
 WORDS: tuple[Word, ...] = ("reproduced", "partly", "not reproduced", "untested")
@@ -80,6 +85,7 @@ class Finding:
     extras: tuple[Extra, ...] = ()
     extras_title: str = ""
     diamond: str = "published"  # what `published` is in the figure
+    beside: tuple[StudyTable, ...] = ()  # other studies that the finding was read from
 
     @property
     def verdict(self) -> Word:
@@ -98,13 +104,25 @@ class Claim:
     title: str
     statement: str
     published: str
-    value: float | None = None  # the published number of the same measure as ours, a share or a difference of shares
+    value: float | None = None  # the published number of the same measure as ours, in `unit`
     measure: str = ""  # what `value` and our number are
+    unit: Unit = "points"
     trust: str = ""  # how far the published number can be trusted
     studies: tuple[str, ...] = ()  # names of the studies that can answer, the best first
     judge: Judge | None = None
     why_untested: str = ""
     thresholds: tuple[Threshold, ...] = ()
+
+    def text(self, value: float) -> str:
+        """A value of this claim's number, without its unit: "+58" points, "29 %", "+0.79"."""
+        if self.unit == "points":
+            return points(value)
+        return percent(value) if self.unit == "share" else f"{value:+.2f}".replace("-", "\u2212")
+
+    @property
+    def unit_text(self) -> str:
+        """The unit as it is written after a number; empty where the number itself shows it."""
+        return "" if self.unit == "share" else f" {self.unit}"
 
 
 @dataclass(frozen=True)
@@ -126,7 +144,8 @@ class Verdict:
         return self.finding.ours.n if self.finding else 0
 
     def to_json(self) -> dict[str, Any]:
-        """The object of `recombine claims --json`. Numbers are shares or differences of shares, 0.5 for 50 %."""
+        """The object of `recombine claims --json`. Shares and differences of shares are out of 1: `unit` says which
+        numbers are none."""
         found = self.finding
         ends = None
         if found is not None and found.ours.low is not None and found.ours.high is not None:
@@ -138,6 +157,7 @@ class Verdict:
             "published": self.claim.value,
             "published_text": self.claim.published,
             "measure": self.claim.measure,
+            "unit": self.claim.unit,
             "ours": found.ours.mean if found else None,
             "interval": ends,
             "seeds": self.seeds,

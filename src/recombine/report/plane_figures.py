@@ -5,7 +5,7 @@ border is drawn in red. Colours and manner are those of `figures`.
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -233,8 +233,8 @@ def superposition_pictures(
     path: Path,
     outputs: Mapping[str, np.ndarray],
     truths: np.ndarray,
-    cells: Sequence[tuple[int, int]],
-    depths: Sequence[int],
+    cells: Sequence[tuple[float, ...]],
+    depths: Sequence[float],
     title: str,
     shares: Mapping[str, Sequence[float]] | None = None,
     value_range: tuple[float, float] = (0.0, 1.0),
@@ -246,7 +246,8 @@ def superposition_pictures(
     rows = {"true image": truths, **outputs}
     side, gap = 1.15, 0.12
     extra = 0.17 if shares else 0.0
-    width = max(1.5 + len(cells) * (side + gap), 4.6)
+    names = 0.3 + 0.078 * max(map(len, rows))  # inches for the longest name
+    width = max(names + 0.2 + len(cells) * (side + gap), 6.2)
     height = 1.25 + len(rows) * (side + gap + extra)
     with _style():
         figure = new_figure(width, height)
@@ -257,15 +258,16 @@ def superposition_pictures(
                 )
             bottom = height - 1.05 - (r + 1) * side - r * (gap + extra)
             middle = (bottom + side / 2) / height
-            figure.text(1.3 / width, middle, source, ha="right", va="center", fontsize=9.5, color="#222")
-            for c, (x, y) in enumerate(cells):
-                left = 1.42 + c * (side + gap)
+            figure.text(names / width, middle, source, ha="right", va="center", fontsize=9.5, color="#222")
+            for c, cell in enumerate(cells):
+                left = names + 0.12 + c * (side + gap)
                 axes = figure.add_axes((left / width, bottom / height, side / width, side / height))
                 axes.imshow(pictures[c], cmap="gray", vmin=value_range[0], vmax=value_range[1], interpolation="nearest")
                 axes.set_xticks([])
                 axes.set_yticks([])
                 if r == 0:
-                    axes.set_title(f"({x}, {y})\ndepth {depths[c]:g}", fontsize=8.5, pad=3, color="#333")
+                    place = ", ".join(f"{value:.4g}" for value in cell)
+                    axes.set_title(f"({place})\ndepth {depths[c]:.3g}", fontsize=8.5, pad=3, color="#333")
                 if shares is not None and source in shares:
                     value = float(shares[source][c])
                     text = "none" if np.isnan(value) else f"share {value:.2f}"
@@ -295,6 +297,58 @@ def superposition_by_depth(
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
         members = len(next(iter(values.values())))
         _heading(figure, title, f"mean over cells; thin: each of {members} seeds, thick: their mean")
+        return save(figure, path)
+
+
+def cosine_foot(values: Iterable[np.ndarray]) -> float:
+    """Where an axis of cosines begins: a little below 0, lower where there are lower ones, higher where all are high
+    (pictures of a whole digit are all alike)."""
+    known = np.concatenate([some[np.isfinite(some)] for some in values])
+    least = float(known.min()) if len(known) else 0.0
+    return least - 0.05 if least > 0.5 or least < 0 else -0.08
+
+
+def superposition_panels(
+    path: Path, arms: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]], title: str, unit: str = "cells"
+) -> Path:
+    """For each arm a panel: scores (M, K) of held-out cells against their depth (K,), seeds thin and their mean thick.
+
+    `arms` {name: (depth, {score: values})}; all have the same scores.
+    """
+    columns = min(len(arms), 4)
+    rows = -(-len(arms) // columns)
+    wide, high = 2.3, 1.75
+    width, height = max(0.65 + columns * (wide + 0.3), 5.6), 1.3 + rows * (high + 0.55)
+    low = cosine_foot(lines for _, values in arms.values() for lines in values.values())
+    with _style():
+        figure = new_figure(width, height)
+        for i, (name, (depth, values)) in enumerate(arms.items()):
+            row, column = divmod(i, columns)
+            left, bottom = 0.55 + column * (wide + 0.3), height - 1.0 - high - row * (high + 0.55)
+            axes = figure.add_axes((left / width, bottom / height, wide / width, high / height))
+            levels = np.unique(depth)
+            for colour, (label, scores) in zip(LINES, values.items(), strict=False):
+                lines = np.stack([np.nanmean(scores[:, depth == level], axis=1) for level in levels])  # (levels, M)
+                axes.plot(levels, lines, color=colour, linewidth=0.5, alpha=0.35)
+                axes.plot(levels, lines.mean(1), "o-", color=colour, linewidth=1.8, markersize=3, label=label)
+            axes.set_ylim(low, 1.02)
+            axes.xaxis.get_major_locator().set_params(integer=True)
+            axes.set_title(name, fontsize=9.5, loc="left", pad=4)
+            _clean(axes)
+            axes.tick_params(labelsize=7.5, length=2)
+            if column:
+                axes.set_yticklabels([])
+            else:
+                axes.set_ylabel("cosine of the output")
+            if row == rows - 1 or i + columns >= len(arms):
+                axes.set_xlabel(f"depth inside the hole, in {unit}")
+            if i == 0:
+                handles, labels = axes.get_legend_handles_labels()
+        place = {"loc": "lower left", "bbox_to_anchor": (0.5 / width, 0.0), "frameon": False, "fontsize": 8.5}
+        figure.legend(handles, [f"with {label}" for label in labels], ncols=len(labels), **place)
+        members = len(next(iter(next(iter(arms.values()))[1].values())))
+        note = f"mean over cells; thin: each of {members} seeds, thick: their mean" if members > 1 else "one seed"
+        _heading(figure, title, note)
         return save(figure, path)
 
 

@@ -12,7 +12,16 @@ from recombine.files import write_atomic
 from recombine.judges.statistics import Interval
 from recombine.progress import console
 from recombine.report import contours, scaling
+from recombine.report.rendering_inside import (
+    SHAPE,
+    SUPERPOSED,
+    draw_inside,
+    read_inside,
+    shape_lines,
+    superposition_lines,
+)
 from recombine.report.rendering_reading import ArmNumbers, FinishedRendering, read_rendering
+from recombine.report.sample_figures import sample_figure, sampled_arms
 from recombine.studies.results import read_results
 
 DEEP = 2  # depth from which on the published CNN is worse than a blank image
@@ -28,6 +37,9 @@ def write_rendering(folder: Path) -> Path:
     figures = {name: contours.png_bytes(figure) for name, figure in draw_figures(study).items()}
     for name, drawn in figures.items():
         write_atomic(study.folder / "figures" / f"{name}.png", drawn)
+    measured = read_inside(study.folder)
+    inside = {} if measured is None else draw_inside(study, measured)
+    figures |= {name: path.read_bytes() for name, path in inside.items()}
     page = template.render(
         css=Markup((here / "report.css").read_text(encoding="utf-8")),
         name=study.name,
@@ -38,6 +50,10 @@ def write_rendering(folder: Path) -> Path:
         lines=table_lines(study),
         figures={name: contours.png_uri(drawn) for name, drawn in figures.items()},
         hidden=max(0, len(study.arms) - contours.MOST_ARMS),
+        superposed=[] if measured is None else superposition_lines(study, measured),
+        superposed_columns=("arm", "where", *SUPERPOSED.values()),
+        shapes={} if measured is None else {name: shape_lines(name, measured) for name in study.arms},
+        shape_columns=tuple(SHAPE.values()),
         settings=yaml.safe_dump(study.facts["study"], sort_keys=False, allow_unicode=True),
         facts=study.facts,
     )
@@ -54,6 +70,8 @@ def draw_figures(study: FinishedRendering) -> dict[str, Any]:
     if any(arm.is_plane for arm in study.arms.values()):
         figures["contours"] = contours.contour_figure(study.arms)
     figures |= {"depth": contours.depth_figure(study.arms), "pictures": contours.picture_figure(study)}
+    if sampled_arms(study):
+        figures["samples"] = sample_figure(study)
     if len(set(rows["step"].tolist())) > 1:
         figures["curves"] = contours.curve_figure(study, rows)
     if scaling.scores_of(study):

@@ -11,12 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from torch import Tensor
 
 from recombine.judges import Judge, build_probe
 from recombine.judges.probe import initialise
 from recombine.randomness import seeds_tensor
 from recombine.studies.arms import evaluate, make_quality, make_trainer, measures_quality, setting_of
 from recombine.studies.inside import Inside, has_monitors
+from recombine.studies.rendering import RenderingArm
 from recombine.studies.spec import AnyStudy, Arm, RenderingStudy
 from recombine.studies.stages import (
     SHARED_SEED,
@@ -27,7 +29,7 @@ from recombine.studies.stages import (
     seen_compositions,
 )
 from recombine.studies.store import Store
-from recombine.tokenizers import TokenizerSettings, fit_tokenizer
+from recombine.tokenizers import Tokenizer, TokenizerSettings, fit_tokenizer
 from recombine.training import Trainer
 from recombine.worlds import make_images
 
@@ -73,19 +75,34 @@ def forecast(study: AnyStudy, device: torch.device) -> Forecast:
 
 def _rendering(study: RenderingStudy, device: torch.device) -> Forecast:
     """The same of a study of decoders: the steps of each arm are timed, and one judgement of its plane."""
-    from recombine.judges.plane import judge_plane
-    from recombine.studies import rendering_run
+    from recombine.studies import bridge, rendering_run
 
     seconds = {}
+    fitted: list[tuple[RenderingArm, Tokenizer]] = []
     for name, arm in study.arms.items():
         plane, code = arm.plane(), arm.code()
-        trainer = rendering_run.make_trainer(arm, study.seeds, plane, code, device)
+        alike = (arm.world, arm.support, arm.tokenizer, arm.data.stripes > 0)
+        tokenizer = next(
+            (one for a, one in fitted if (a.world, a.support, a.tokenizer, a.data.stripes > 0) == alike), None
+        )
+        if arm.tokenizer is not None and tokenizer is None:
+            sees = getattr(arm.tokenizer, "sees", "all")
+            entry, took = _fitted(arm.tokenizer, bridge.seen_images(arm, plane.to(device), sees == "train"))
+            tokenizer = entry.tokenizer
+            same = 1 + sum(a.tokenizer is not None and a.tokenizer.kind == arm.tokenizer.kind for a, _ in fitted)
+            fitted.append((arm, tokenizer))
+            seconds[f"tokenizer {arm.tokenizer.kind}{f'-{same}' if same > 1 else ''}"] = took
+        trainer = rendering_run.make_trainer(arm, study.seeds, plane, code, device, tokenizer)
         plane = plane.to(device)
-        asked = code(plane.cells).expand(study.members, -1, -1)
         step = _step_time(trainer, device)
-        generator = trainer.generator
-        judging = _timed(lambda g=generator, a=asked, p=plane: judge_plane(g.sample(a, None), p), device)  # type: ignore[misc]
-        seconds[f"arm {name}"] = step * arm.training.steps + judging * (study.judging.evaluations + 2)
+        # On a CPU few samples of each cell are timed and scaled up; a GPU must see them all to be filled.
+        samples = study.judging.samples if device.type == "cuda" or tokenizer is None else 1
+
+        def judging(t=trainer, k=tokenizer, c=code, p=plane, n=samples) -> object:  # type: ignore[no-untyped-def]
+            return rendering_run.judge(rendering_run.draw(t, k, c(p.cells), n), p)
+
+        once = _timed(judging, device) * (1 if tokenizer is None else study.judging.samples / samples)
+        seconds[f"arm {name}"] = step * arm.training.steps + once * (study.judging.evaluations + 2)
     return Forecast(seconds, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None)
 
 
@@ -112,6 +129,11 @@ def _tokenizer(setting: Setting, settings: TokenizerSettings) -> tuple[FittedTok
     compositions = seen_compositions(setting, settings)
     each = max(TOKENIZER_IMAGES // len(compositions), 50)
     images = make_images(setting.world, compositions, each, SHARED_SEED, "tokenizer", setting.device).images
+    return _fitted(settings, images)
+
+
+def _fitted(settings: TokenizerSettings, images: Tensor) -> tuple[FittedTokenizer, float]:
+    """The same on images (N, colours, P, P)."""
     steps = getattr(settings, "steps", 0)
     if not steps:
         tokenizer, log = fit_tokenizer(settings, images, SHARED_SEED)

@@ -1,18 +1,30 @@
-"""Measure the trained decoders of a rendering study over their planes: `measures.parquet`, which the claims read.
+"""Measure the trained decoders of a rendering study over their planes: `measures.parquet`, which the claims read, and
+`maps.safetensors`, which the page draws.
 
 What each measure is stands in `recombine.anatomy.measures`. Derivatives are taken where the code has them; with a
 one-hot code differences between cells are, for the decoder and for the true pictures alike.
+
+What is measured is kept in the store in parts: the pictures of all members of an arm, and the layers of each member. So
+a measuring that was stopped goes on where it was, and members are looked into one at a time: the states of a whole
+plane of one wide decoder are gigabytes.
 """
 
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from recombine import files
 from recombine.anatomy.measures import (
+    Maps,
     Measured,
     measure_gap,
+    measure_grid,
     measure_judged,
     measure_layers,
     measure_pictures,
@@ -23,40 +35,176 @@ from recombine.anatomy.measures import (
 )
 from recombine.encodings import OneHotEncoding
 from recombine.judges.plane import judge_plane
-from recombine.progress import say
+from recombine.nets.decoders import build_decoder
+from recombine.progress import say, track
+from recombine.studies.bridge_measures import measure_samples
 from recombine.studies.rendering import RenderingArm, RenderingStudy
-from recombine.studies.rendering_run import OpenedArm, open_arm
+from recombine.studies.rendering_run import KIND as ARM
+from recombine.studies.rendering_run import OpenedArm, finished_arm, finished_recipe, open_arm
 from recombine.studies.store import Store
+
+VERSION = 1  # of our own code; raised when a change alters what is measured
+KIND = "rendering-measures"  # of entries in the store
+MAPS = "maps.safetensors"
+
+Found = tuple[list[Measured], Maps]
 
 
 def measure_arm(settings: RenderingArm, opened: OpenedArm, inside: bool = True) -> list[Measured]:
-    """Everything measured of an arm's members; without `inside` only what the judge says of their pictures."""
-    plane, pictures = opened.plane, opened.outputs()  # (M, C, P, P)
-    members = len(pictures)
-    found = measure_judged(judge_plane(pictures, plane), plane)
-    if not inside:
+    """Everything measured of an arm's members; without `inside` only what can be said of their pictures."""
+    found = measure_outputs(settings, opened, inside)[0]
+    if not inside or opened.plane.cells.shape[1] == 1:
         return found
+    members = next(opened.decoder.parameters()).shape[0]
+    each = [measure_inside(settings, solo(settings, opened, m))[0] for m in range(members)]
+    return found + _together(each)
+
+
+def measure_outputs(settings: RenderingArm, opened: OpenedArm, inside: bool = True) -> Found:
+    """What can be said of the pictures of all members: the judge's numbers and superposition; with `inside` kernel
+    regression and the geometry of the true pictures too."""
+    plane, pictures, maps = opened.plane, opened.outputs(), Maps()  # (M, C, P, P)
+    found = measure_judged(judge_plane(pictures, plane), plane)
     outputs, truths = pictures.flatten(2), plane.images.flatten(1)
     if plane.cells.shape[1] == 1:
-        return found + measure_gap(outputs, truths, plane.cells[:, 0], plane.trained, plane.depth)
-    smooth = not isinstance(settings.encoding, OneHotEncoding)
+        return found + measure_gap(outputs, truths, plane.cells[:, 0], plane.trained, plane.depth, maps), maps
+    found += measure_pictures(outputs, truths, plane.cells, plane.trained, regression=inside, keep=maps)
+    if inside:
+        render = settings.build_world().render
+        found += measure_truth(render, plane.cells, plane.trained, len(pictures), _smooth(settings), maps)
+        maps["volume.truth"] = maps["volume.truth"].mean(0)
+        found += measure_grid(outputs, plane)
+    return found, maps
+
+
+def measure_inside(settings: RenderingArm, opened: OpenedArm) -> Found:
+    """What is measured of the layers."""
+    plane, maps = opened.plane, Maps()
+    members = next(opened.decoder.parameters()).shape[0]
 
     def layers(cells: Tensor) -> dict[str, Tensor]:
         code = opened.encoding(cells).expand(members, -1, -1)
         return named_layers(opened.decoder.states(code), code)
 
-    found += measure_pictures(outputs, truths, plane.cells, plane.trained)
-    found += measure_truth(settings.build_world().render, plane.cells, plane.trained, members, smooth)
-    return found + measure_layers(layers, plane.cells, plane.trained, smooth=smooth)
+    cell = middle_cell(plane.cells, plane.trained, plane.depth)
+    with sdpa_kernel(SDPBackend.MATH):  # torch's fast attention has no forward derivative
+        found = measure_layers(layers, plane.cells, plane.trained, smooth=_smooth(settings), keep=maps, cell=cell)
+    return found, maps
+
+
+def _smooth(settings: RenderingArm) -> bool:
+    """Whether the code has derivatives."""
+    return not isinstance(settings.encoding, OneHotEncoding)
+
+
+def middle_cell(cells: Tensor, trained: Tensor, depth: Tensor) -> int:
+    """The number of the deepest held-out cell, of several the one nearest to the middle of the hole."""
+    held = (~trained).nonzero()[:, 0]
+    deepest = held[depth[held] == depth[held].max()]
+    away = (cells[deepest] - cells[held].float().mean(0)).square().sum(1)
+    return int(deepest[away.argmin()])
+
+
+def solo(settings: RenderingArm, opened: OpenedArm, member: int) -> OpenedArm:
+    """One member of an arm as an arm of its own."""
+    assert settings.decoder is not None
+    decoder = build_decoder(settings.decoder, opened.encoding.widths, settings.world.image_size, (0,))
+    whole = opened.decoder.state_dict()
+    own = {
+        name: whole[name] if whole[name].shape == fresh.shape else whole[name][member : member + 1]
+        for name, fresh in decoder.state_dict().items()
+    }
+    decoder.load_state_dict(own)
+    return replace(opened, decoder=decoder.to(opened.plane.cells.device).eval())
 
 
 def measure_study(
     study: RenderingStudy, out: Path, store: Store | Path, device: torch.device | str = "cpu", inside: bool = True
-) -> Path:
-    """Measure every arm of a finished study and write the table into its folder `out`."""
+) -> dict[str, float]:
+    """Measure every arm of a finished study and write both files into its folder `out`.
+
+    Returns the seconds that each arm took when it was measured, be it by an earlier call.
+    """
+    kept, place = store if isinstance(store, Store) else Store(store), torch.device(device)
     table: list[dict[str, Any]] = []
+    maps: dict[str, Tensor] = {}
+    seconds: dict[str, float] = {}
     for name, settings in study.arms.items():
-        opened = open_arm(study, name, store, device)
-        table += rows(study.name, name, study.seeds, measure_arm(settings, opened, inside))
-        say(f"arm {name}: measured")
-    return write_measures(out, table)
+        found, drawn, seconds[name] = _arm(study, name, settings, kept, place, inside)
+        table += rows(study.name, name, study.seeds, found)
+        maps |= {f"{name}.{key}": values for key, values in drawn.items()}
+    write_measures(out, table)
+    files.save_tensors_atomic(out / MAPS, maps)
+    return seconds
+
+
+def _arm(
+    study: RenderingStudy, name: str, settings: RenderingArm, store: Store, device: torch.device, inside: bool
+) -> tuple[list[Measured], Maps, float]:
+    """One arm, from the store where its parts are there; maps but those of superposition are means over members."""
+    recipe = {
+        "version": VERSION,
+        "arm": store.key(ARM, finished_recipe(study, name, store)),
+        "inside": inside,
+    }
+    opened: list[OpenedArm] = []
+
+    def arm() -> OpenedArm:  # opened when the first part of it has to be measured
+        if not opened:
+            opened.append(open_arm(study, name, store, device))
+        return opened[0]
+
+    def pictures() -> Found:
+        if settings.decoder is not None:
+            return measure_outputs(settings, arm(), inside)
+        drawn = finished_arm(study, name, store)
+        assert drawn.samples is not None
+        return measure_samples(drawn.samples.to(device) / 255.0, drawn.last.to(device), drawn.plane.to(device), inside)
+
+    layered = inside and settings.world.kind == "bumps" and settings.decoder is not None
+    count = 1 + study.members * layered
+    spent = 0.0
+    each: list[Found] = []
+    with track(count, f"measuring {name}") as advance:
+        outputs, took = _kept(store, recipe | {"part": "pictures"}, pictures)
+        spent += took
+        advance()
+        for member in range(study.members * layered):
+            part = recipe | {"part": f"layers of member {member}"}
+            found, took = _kept(store, part, lambda m=member: measure_inside(settings, solo(settings, arm(), m)))  # type: ignore[misc]
+            each.append(found)
+            spent += took
+            advance()
+    measured, maps = outputs
+    if each:
+        measured = measured + _together([found for found, _ in each])
+        maps = maps | {key: torch.cat([own[key] for _, own in each]).mean(0) for key in each[0][1]}
+    if opened:
+        say(f"arm {name}: measured in {spent:.0f} s")
+    return measured, maps, spent
+
+
+def _together(each: list[list[Measured]]) -> list[Measured]:
+    """The same measures of several members, one by one, as measures of all."""
+    return [
+        replace(parts[0], values=torch.cat([part.values.cpu() for part in parts])) for parts in zip(*each, strict=True)
+    ]
+
+
+def _kept(store: Store, recipe: dict[str, Any], make: Callable[[], Found]) -> tuple[Found, float]:
+    """A part from the store, measured if it is not there; and the seconds that measuring it took."""
+    if not store.has(KIND, recipe):
+        begun = time.perf_counter()
+        found, maps = make()
+        tensors = {f"{i}": one.values.double().cpu() for i, one in enumerate(found)}
+        names = [[one.layer, one.measure, one.region] for one in found]
+        took = time.perf_counter() - begun
+        tensors |= {f"map.{key}": values for key, values in maps.items()}
+        store.save(KIND, recipe, tensors, {"measures": names, "seconds": took})
+    tensors, facts = store.load(KIND, recipe)
+    found = [
+        Measured(layer, measure, region, tensors[f"{i}"])
+        for i, (layer, measure, region) in enumerate(facts["measures"])
+    ]
+    maps = {key.removeprefix("map."): values for key, values in tensors.items() if key.startswith("map.")}
+    return (found, maps), float(facts["seconds"])

@@ -1,7 +1,8 @@
 """Run a forced-rendering study: every arm trained with all its seeds, judged over its plane, stored, and resumed.
 
 The same store, claim on the folder and training loop as every study. What is judged is the whole plane, so there is no
-tokenizer, probe or calibration; `judges/plane.py` says what is measured.
+probe or calibration; `judges/plane.py` says what is measured. `bridge.py` has what a generator needs where it stands in
+place of a decoder.
 """
 
 import math
@@ -21,14 +22,17 @@ from recombine import files
 from recombine.curated import Plane, make_data
 from recombine.encodings import Encoding
 from recombine.errors import UserError
+from recombine.generators import Generator
 from recombine.generators.rendering import Rendering
-from recombine.judges.plane import Judged, cross_fade, judge_plane, summarise
+from recombine.judges.plane import Judged, cross_fade, judge_plane, judge_samples, summarise
 from recombine.nets.decoders import Decoder, build_decoder
 from recombine.progress import say, track
 from recombine.studies.arms import evaluation_steps
+from recombine.studies.bridge import draw_samples, make_generator, open_tokenizer, tokenized
 from recombine.studies.rendering import RenderingArm, RenderingStudy
 from recombine.studies.results import NAME as RESULTS
 from recombine.studies.store import Store, claim_folder
+from recombine.tokenizers import Tokenizer
 from recombine.training import Trainer
 
 VERSION = 1  # of our own code; raised when a change alters what an arm gives
@@ -45,10 +49,12 @@ class RenderedArm:
     plane: Plane
     judged: dict[int, Judged]  # by step, in rising order
     losses: dict[int, list[float | None]]  # mean training loss of each member since the evaluation before
-    images: Tensor  # (C, P, P) uint8: what the first member draws at the end
-    weights: dict[str, Tensor]  # (M, ...) by name: weights and running averages of the decoder
+    images: Tensor  # (C, P, P) uint8: what the first member draws at the end (of a generator: its first samples)
+    weights: dict[str, Tensor]  # (M, ...) by name: weights (as judged: averaged, if so) and running averages
     seconds: float
     parameters: int
+    samples: Tensor | None  # (M, C, n, P, P) uint8: all that a generator drew at the end; None for a decoder
+    tokenizer: dict[str, Any] | None  # what is known of a generator's tokenizer
 
     @property
     def last(self) -> Judged:
@@ -60,22 +66,49 @@ def recipe_of(study: RenderingStudy, arm: RenderingArm, device: torch.device) ->
     return {
         "version": VERSION,
         "arm": arm.model_dump(mode="json"),
-        "judging": study.judging.model_dump(mode="json"),
+        # A decoder draws one picture of a cell, however many are asked of generators.
+        "judging": study.judging.model_dump(mode="json", exclude={"samples"} if arm.decoder is not None else None),
         "seeds": list(study.seeds),
         "dtype": str(arm.dtype(device)),
     }
 
 
 def make_trainer(
-    arm: RenderingArm, seeds: tuple[int, ...], plane: Plane, code: Encoding, device: torch.device
+    arm: RenderingArm,
+    seeds: tuple[int, ...],
+    plane: Plane,
+    code: Encoding,
+    device: torch.device,
+    tokenizer: Tokenizer | None = None,
 ) -> Trainer:
-    """The members of an arm at step 0."""
-    decoder = build_decoder(arm.decoder, code.widths, arm.world.image_size, seeds)
-    generator = Rendering(decoder, seeds, arm.training.absolute).to(device)
+    """The members of an arm at step 0; a generator needs its tokenizer."""
     data = make_data(arm.data, arm.build_world(), plane, code, seeds, arm.training.steps, device)
+    generator: Generator
+    if arm.decoder is not None:
+        decoder = build_decoder(arm.decoder, code.widths, arm.world.image_size, seeds)
+        generator = Rendering(decoder, seeds, arm.training.absolute).to(device)
+    else:
+        assert tokenizer is not None
+        generator = make_generator(arm, seeds, code, tokenizer, device)
+        data = tokenized(data, tokenizer, generator.takes)
     trainer = Trainer(generator, data, arm.training.for_trainer(arm.dtype(device)))
     trainer.data = replace(data, step=trainer.step)  # a curriculum looks at the trainer's own count
     return trainer
+
+
+def draw(trainer: Trainer, tokenizer: Tokenizer | None, codes: Tensor, samples: int) -> Tensor:
+    """What the members draw for codes (C, W), with averaged weights if there are some: (M, C, n, P, P), n = 1 for a
+    decoder."""
+    with trainer.averaged():
+        if tokenizer is not None:
+            return draw_samples(trainer, tokenizer, codes, samples)
+        asked = codes.expand(len(trainer.seeds), -1, -1)
+        return trainer.generator.sample(asked, None)[:, :, None]  # type: ignore[arg-type]
+
+
+def judge(pictures: Tensor, plane: Plane) -> Judged:
+    """Pictures (M, C, n, P, P), judged one by one; n = 1 is the decoder's."""
+    return judge_samples(pictures, plane) if pictures.shape[2] > 1 else judge_plane(pictures[:, :, 0], plane)
 
 
 def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device) -> RenderedArm:
@@ -84,6 +117,11 @@ def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device
     recipe = recipe_of(study, arm, device)
     if not store.has(KIND, recipe):
         _train(study, name, arm, store, recipe, device)
+    return stored_arm(arm, store, recipe)
+
+
+def stored_arm(arm: RenderingArm, store: Store, recipe: dict[str, Any]) -> RenderedArm:
+    """A finished arm as the store holds it."""
     tensors, facts = store.load(KIND, recipe)
     judged = {
         int(step): Judged.from_tensors({word: tensors[f"judged.{step}.{word}"] for word in Judged.__dataclass_fields__})
@@ -98,6 +136,8 @@ def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device
         {key: t for key, t in tensors.items() if key.startswith(("weight.", "buffer."))},
         facts["seconds"],
         facts["parameters"],
+        tensors.get("samples"),
+        facts["tokenizer"],
     )
 
 
@@ -105,9 +145,10 @@ def _train(
     study: RenderingStudy, name: str, arm: RenderingArm, store: Store, recipe: dict[str, Any], device: torch.device
 ) -> None:
     plane, code = arm.plane().to(device), arm.code()
-    trainer = make_trainer(arm, study.seeds, plane.to(torch.device("cpu")), code, device)
-    generator = trainer.generator
-    asked = code(plane.cells).expand(study.members, -1, -1)
+    entry = open_tokenizer(arm, plane, store, device)
+    tokenizer = None if entry is None else entry.tokenizer
+    trainer = make_trainer(arm, study.seeds, plane.to(torch.device("cpu")), code, device, tokenizer)
+    codes, pictures = code(plane.cells), None
     work = _Work(store.folder / f"{KIND}-{store.key(KIND, recipe)}.work")
     judged, losses, earlier = work.resume(trainer)
     if trainer.steps_done:
@@ -127,25 +168,30 @@ def _train(
             means = trainer.take_mean_loss(stop - previous)
             losses[str(stop)] = [loss if math.isfinite(loss) else None for loss in means]  # a member may diverge
             previous = stop
-            result = judge_plane(generator.sample(asked, None), plane)  # type: ignore[arg-type]
+            pictures = draw(trainer, tokenizer, codes, study.judging.samples)
+            result = judge(pictures, plane)
             judged |= {f"judged.{stop}.{word}": tensor for word, tensor in result.tensors().items()}
             advance(0, note=note(result, plane))
             if work.due(0.0):
                 work.save(trainer, judged, losses, earlier + time.perf_counter() - started)
-    images = generator.sample(asked, None)  # type: ignore[arg-type]
+    if pictures is None:  # all evaluations were done before an interruption
+        pictures = draw(trainer, tokenizer, codes, study.judging.samples)
     seconds = earlier + time.perf_counter() - started
-    tensors = {key: t for key, t in trainer.state().items() if key.startswith(("weight.", "buffer."))}
-    tensors |= judged | {"images": (images[0].nan_to_num(0.0).clamp(0, 1) * 255).round().to(torch.uint8)}
+    with trainer.averaged():  # what was judged is what is kept
+        tensors = {key: t.clone() for key, t in trainer.state().items() if key.startswith(("weight.", "buffer."))}
+    shown = (pictures.nan_to_num(0.0).clamp(0, 1) * 255).round().to(torch.uint8)
+    tensors |= judged | {"images": shown[0, :, 0].contiguous()} | ({} if entry is None else {"samples": shown})
     facts = {
         "losses": losses,
         "seconds": seconds,
-        "parameters": sum(weight.numel() for weight in generator.parameters()) // study.members,
+        "parameters": sum(weight.numel() for weight in trainer.generator.parameters()) // study.members,
+        "tokenizer": None if entry is None else entry.facts,
     }
     store.save(KIND, recipe, tensors, facts)
     work.remove()
     say(
         f"arm {name}: {arm.training.steps} steps of {study.members} members in {seconds:.0f} s; "
-        f"{note(judge_plane(images, plane), plane)}"
+        f"{note(judge(pictures, plane), plane)}"
     )
 
 
@@ -222,21 +268,29 @@ class OpenedArm:
         return [torch.cat(layer, dim=1) for layer in zip(*parts, strict=True)]
 
 
+def finished_recipe(study: RenderingStudy, name: str, store: Store) -> dict[str, Any]:
+    """The recipe of an arm that is in the store, whichever dtype it was trained in."""
+    recipe = recipe_of(study, study.arms[name], torch.device("cpu"))
+    dtypes = ("torch.float32", "torch.bfloat16")
+    found = next((one for dtype in dtypes if store.has(KIND, one := recipe | {"dtype": dtype})), None)
+    if found is None:
+        raise UserError(f"arm {name} of {study.name} is not in {store.folder}; run the study first.")
+    return found
+
+
+def finished_arm(study: RenderingStudy, name: str, store: Store | Path) -> RenderedArm:
+    """An arm of a finished study."""
+    kept = store if isinstance(store, Store) else Store(store)
+    return stored_arm(study.arms[name], kept, finished_recipe(study, name, kept))
+
+
 def open_arm(study: RenderingStudy, name: str, store: Store | Path, device: torch.device | str = "cpu") -> OpenedArm:
     """The trained decoder of an arm of a finished study, in float32, with its encoding and plane on `device`."""
     kept = store if isinstance(store, Store) else Store(store)
     arm, place = study.arms[name], torch.device(device)
-    recipe = next(
-        (
-            one
-            for dtype in ("torch.float32", "torch.bfloat16")
-            if kept.has(KIND, one := recipe_of(study, arm, place) | {"dtype": dtype})
-        ),
-        None,
-    )
-    if recipe is None:
-        raise UserError(f"arm {name} of {study.name} is not in {kept.folder}; run the study first.")
-    tensors, _ = kept.load(KIND, recipe)
+    if arm.decoder is None:
+        raise UserError(f"arm {name} of {study.name} is a generator: open its samples with finished_arm instead.")
+    tensors, _ = kept.load(KIND, finished_recipe(study, name, kept))
     code = arm.code()
     decoder = build_decoder(arm.decoder, code.widths, arm.world.image_size, study.seeds)
     weights = {
@@ -252,9 +306,10 @@ def table_of(study: RenderingStudy, name: str, arm: RenderedArm) -> pa.Table:
     """The rows of an arm: one per member, step and cell.
 
     The contract's columns: composition ("x,y" or the angle), level (0 trained, 1 held out: every single value is seen,
-    so a held-out pair differs from some trained one in one factor), n = 1, joint, valid, joint_probe_only (right, valid
-    or not), factor_<name>. Beside them: x, y (or angle), depth, mse, blank, ssim, position_error, loss; of
-    angles fade_mse and fade_blank, the error against the cross-fade and that of the cross-fade itself.
+    so a held-out pair differs from some trained one in one factor), n (1; the samples of a generator, over which every
+    number is then a mean), joint, valid, joint_probe_only (right, valid or not), factor_<name>. Beside them: x, y (or
+    angle), depth, mse, blank, ssim, position_error, loss; of angles fade_mse and fade_blank, the error against the
+    cross-fade and that of the cross-fade itself.
     """
     plane = arm.plane
     cells, members = len(plane.cells), study.members
@@ -262,7 +317,8 @@ def table_of(study: RenderingStudy, name: str, arm: RenderedArm) -> pa.Table:
     values = plane.cells.tolist()
     codes = [",".join(f"{value:g}" for value in cell) for cell in values]
     tables = []
-    for step, judged in arm.judged.items():
+    for step, result in arm.judged.items():
+        judged = result.means()
         columns: dict[str, Any] = {
             "study": [study.name] * (members * cells),
             "arm": [name] * (members * cells),
@@ -271,29 +327,41 @@ def table_of(study: RenderingStudy, name: str, arm: RenderedArm) -> pa.Table:
             "step": [step] * (members * cells),
             "composition": codes * members,
             "level": (~plane.trained).long().repeat(members).numpy(),
-            "n": [1] * (members * cells),
-            "joint": judged.joint.flatten().double().numpy(),
-            "valid": judged.valid.flatten().double().numpy(),
-            "joint_probe_only": judged.hit.flatten().double().numpy(),
+            "n": [result.samples] * (members * cells),
+            "joint": judged["joint"].flatten().double().numpy(),
+            "valid": judged["valid"].flatten().double().numpy(),
+            "joint_probe_only": judged["hit"].flatten().double().numpy(),
         }
         for f, factor in enumerate(names):
-            columns[f"factor_{factor}"] = judged.right[..., f].flatten().double().numpy()
+            columns[f"factor_{factor}"] = judged["right"][..., f].flatten().double().numpy()
         for f, factor in enumerate(names):
             columns[factor] = plane.cells[:, f].double().repeat(members).numpy()
         columns |= {
             "depth": plane.depth.double().repeat(members).numpy(),
-            "mse": judged.mse.flatten().double().numpy(),
+            "mse": judged["mse"].flatten().double().numpy(),
             "blank": plane.blank.double().repeat(members).numpy(),
-            "ssim": judged.ssim.flatten().double().numpy(),
-            "position_error": judged.position_error.flatten().double().numpy(),
+            "ssim": judged["ssim"].flatten().double().numpy(),
+            "position_error": judged["position_error"].flatten().double().numpy(),
             "loss": [arm.losses[step][m] for m in range(members) for _ in range(cells)],
         }
         if names == ("angle",):
-            columns["fade_mse"] = judged.fade_mse.flatten().double().numpy()
+            columns["fade_mse"] = judged["fade_mse"].flatten().double().numpy()
             faded = (cross_fade(plane) - plane.images).square().mean((1, 2))
             columns["fade_blank"] = faded.double().repeat(members).numpy()  # what the cross-fade itself would score
         tables.append(pa.table(columns))
     return pa.concat_tables(tables)
+
+
+def _measure(study: RenderingStudy, out: Path, store: Store, device: torch.device) -> dict[str, float]:
+    """Measure the arms as the study asks; the seconds of each. Without measures, those of an earlier call go."""
+    from recombine.anatomy.measures import NAME
+    from recombine.studies.rendering_measures import MAPS, measure_study
+
+    if study.measures == "none":
+        for name in (NAME, MAPS):
+            (out / name).unlink(missing_ok=True)
+        return {}
+    return measure_study(study, out, store, device, inside=study.measures == "all")
 
 
 def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.device) -> Path:
@@ -311,9 +379,10 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
         files.write_atomic(out / RESULTS, sink.getvalue().to_pybytes())
         pictures = {name: arm.images for name, arm in arms.items()}
         pictures |= {f"{name}.real": (arm.plane.images * 255).round().to(torch.uint8) for name, arm in arms.items()}
+        pictures |= {f"{name}.samples": arm.samples[0] for name, arm in arms.items() if arm.samples is not None}
         files.save_tensors_atomic(out / "pictures.safetensors", pictures)
         seconds = {f"arm {name}": arm.seconds for name, arm in arms.items()}
-        facts = {
+        facts: dict[str, Any] = {
             "kind": "rendering",
             "name": study.name,
             "question": study.question,
@@ -332,6 +401,7 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
                     "settings": arm.settings.model_dump(mode="json"),
                     "parameters": arm.parameters,
                     "seconds": arm.seconds,
+                    "tokenizer": arm.tokenizer,
                     "dtype": str(arm.settings.dtype(device)),
                     "trained_cells": int(arm.plane.trained.sum()),
                     "held_out_cells": int((~arm.plane.trained).sum()),
@@ -342,6 +412,13 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
                 }
                 for name, arm in arms.items()
             },
+        }
+        files.save_json_atomic(out / "study.json", facts)  # whole already: measuring may be long, or be stopped
+        seconds |= {f"measuring {name}": took for name, took in _measure(study, out, kept, device).items()}
+        facts |= {
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": seconds | {"total": sum(seconds.values())},
+            "seconds_of_last_call": time.perf_counter() - clock,
         }
         files.save_json_atomic(out / "study.json", facts)
         report = write_rendering(out)

@@ -105,11 +105,13 @@ def rendering_sections() -> dict[str, Section]:
 
 
 def _led(kind: Kind) -> Kind:
-    """Its words leading to sections of this kind of study."""
+    """Its words leading to sections of this kind of study; generators and tokenizers are those of the other kind."""
+    own = (*RENDERING_ORDER, "arm")
     return replace(
         kind,
         words=tuple(
-            replace(word, leads_to=f"rendering-{word.leads_to}") if word.leads_to else word for word in kind.words
+            replace(word, leads_to=f"rendering-{word.leads_to}") if word.leads_to in own else word
+            for word in kind.words
         ),
     )
 
