@@ -72,7 +72,7 @@ def opinionated(settings):
     model = shaken(settings, TINY, by=0.12)
     with torch.no_grad():
         for p in model.condition.parameters():
-            p *= 10
+            p *= 20
         for p in model.backbone.head.parameters():
             p *= 0.2
     return model

@@ -29,10 +29,11 @@ def test_output_is_exactly_zero_at_the_start(name):
 
 def test_blocks_are_the_identity_at_the_start():
     backbone = Backbone(Dimensions(3, 32, 2), (3, 3), 4, SeedStream([0, 1]))
-    x, c = draws().normal(2, 9, 32).expand(2, -1, -1, -1), torch.randn(2, 2, 1, 32)
-    for block in backbone.blocks:
-        received, left, pending = block(x, None, c, False, None)
-        assert torch.equal(received, x) and torch.equal(left, x) and (pending.gate == 0).all()
+    x, c = draws().normal(2, 9, 32).expand(2, -1, -1, -1), torch.randn(2, 2, 32)
+    shown = x + backbone.positions
+    states = backbone.states(x, c, (0, 1, 2))
+    assert len(states) == 3 and all(torch.equal(state, shown) for state in states)
+    assert (backbone(x, c) == 0).all()
 
 
 def test_flow_sampler_with_the_true_velocity_draws_the_gaussian():
