@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from recombine.bench import Case, flops, time_members
-from recombine.runner import code_version
+from recombine.provenance import code_version
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")

@@ -24,8 +24,8 @@ from recombine.generators.mar import MARSettings
 from recombine.generators.maskgit import MaskGITSettings
 from recombine.generators.regression import RegressionSettings
 from recombine.nets.backbone import SIZES
+from recombine.provenance import code_version
 from recombine.randomness import Draws, seeds_tensor
-from recombine.runner import code_version
 from recombine.worlds import Shapes2D, Shapes2DSettings
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

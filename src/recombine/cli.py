@@ -229,7 +229,8 @@ def bench(
 
     from recombine.bench import Case, run_bench
     from recombine.nets.backbone import SIZES
-    from recombine.runner import code_version, pick_device
+    from recombine.provenance import code_version
+    from recombine.runner import pick_device
     from recombine.studies.checking import nearest
 
     if size is not None and size not in SIZES:

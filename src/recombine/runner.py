@@ -4,20 +4,14 @@ The same call goes on where an earlier one stopped.
 """
 
 import os
-import platform
-import shlex
-import subprocess
-import sys
 import time
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from recombine import files
+from recombine import files, provenance
 from recombine.errors import UserError
 from recombine.judges.inception import inception
 from recombine.progress import say
@@ -72,9 +66,9 @@ def run_study(study: AnyStudy, out: Path, store: Path | None = None, device: str
             "limits": study.limits,
             "study": study.resolved(),
             "hash": study.hash,
-            "command": command(),
-            "versions": versions(),
-            "hardware": hardware(chosen),
+            "command": provenance.command(),
+            "versions": provenance.versions(),
+            "hardware": provenance.hardware(chosen),
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             # What each part took when it was made, be it by an earlier call; the last call alone is beside.
@@ -108,13 +102,6 @@ def run_study(study: AnyStudy, out: Path, store: Path | None = None, device: str
     print_summary(out)
     say(f"results: {table}\nreport:  {report}")
     return report
-
-
-def command() -> str:
-    """What the user typed; a call from Python says so instead."""
-    if Path(sys.argv[0]).name in ("recombine", "cli.py"):
-        return shlex.join(["recombine", *sys.argv[1:]])
-    return "recombine.run_study, called from Python"
 
 
 def pick_device(word: str) -> torch.device:
@@ -151,45 +138,3 @@ def _pictures(
             f"{name}.joint": arm.pictures["joint"],
         }
     return tensors
-
-
-def versions() -> dict[str, str]:
-    """What the numbers were made with."""
-    found = {name: metadata.version(name) for name in ("recombine", "torch", "numpy") if _installed(name)}
-    return {"python": platform.python_version(), **found, "code": code_version()}
-
-
-def _installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def code_version() -> str:
-    """The commit this package runs from, marked where files differ from it; "released" outside a checkout. A copy
-    without its history is told by RECOMBINE_COMMIT."""
-    if told := os.environ.get("RECOMBINE_COMMIT"):
-        return told
-    folder = Path(__file__).resolve().parent
-    try:
-        commit = _git(folder, "rev-parse", "--short=12", "HEAD")
-        changed = _git(folder, "status", "--porcelain", "--", str(folder.parent))
-    except (OSError, subprocess.SubprocessError):
-        return "released"
-    return commit + ("+changes" if changed else "")
-
-
-def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10)
-    return done.stdout.strip()
-
-
-def hardware(device: torch.device) -> dict[str, Any]:
-    """The machine, as far as it matters for speed."""
-    facts: dict[str, Any] = {"device": device.type, "cores": os.cpu_count(), "machine": platform.machine()}
-    if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        facts |= {"gpu": properties.name, "gpu_memory_gib": round(properties.total_memory / 2**30, 1)}
-    return facts

@@ -19,6 +19,7 @@ from recombine.judges import Judge, Verdicts
 from recombine.judges.inception import inception
 from recombine.nets.backbone import SIZES
 from recombine.progress import say, track
+from recombine.provenance import code_version, hardware
 from recombine.randomness import Draws
 from recombine.splits import code, composition_weights, fewer, images_each, multi_information
 from recombine.studies.inside import Inside, has_monitors
@@ -224,6 +225,8 @@ def _train_and_store(
     tensors = {f"pictures.{key}": tensor for key, tensor in pictures.items()}
     parameters = sum(weight.numel() for weight in trainer.generator.parameters()) // len(setting.study.seeds)
     facts = {**written, "seconds": seconds, "parameters": parameters, "seeds": list(setting.study.seeds)}
+    # The study may be finished by other code on another machine.
+    facts |= {"code": code_version(), "hardware": hardware(setting.device)}
     setting.store.save("arm", recipe, tensors, facts)
     work.remove()
     say(

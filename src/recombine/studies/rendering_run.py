@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from recombine import files
+from recombine import files, provenance
 from recombine.curated import Plane, make_data
 from recombine.encodings import Encoding
 from recombine.errors import UserError
@@ -366,7 +366,6 @@ def _measure(study: RenderingStudy, out: Path, store: Store, device: torch.devic
 
 def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.device) -> Path:
     """Run `study` into the folder `out`; returns the path of its report."""
-    from recombine import runner
     from recombine.report.rendering import print_rendering, write_rendering
 
     started, clock = datetime.now(UTC), time.perf_counter()
@@ -389,9 +388,9 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
             "limits": study.limits,
             "study": study.resolved(),
             "hash": study.hash,
-            "command": runner.command(),
-            "versions": runner.versions(),
-            "hardware": runner.hardware(device),
+            "command": provenance.command(),
+            "versions": provenance.versions(),
+            "hardware": provenance.hardware(device),
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": seconds | {"total": sum(seconds.values())},
