@@ -120,6 +120,8 @@ def test_quality_is_measured_at_the_last_evaluation(finished: Path):
     facts = json.loads((finished / "study.json").read_text())
     assert facts["arms"]["dit"]["images"] == {"000": 64, "001": 64, "010": 64, "100": 64}
     assert facts["arms"]["dit"]["multi_information"] == pytest.approx(3 * 0.8112781244591328 - 2)
+    assert facts["arms"]["dit"]["code"] == facts["versions"]["code"]
+    assert facts["arms"]["dit"]["hardware"] == facts["hardware"]
     assert "Quality of the pictures" in (finished / "report.html").read_text()
 
 
