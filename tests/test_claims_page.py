@@ -93,6 +93,16 @@ def test_a_figure_goes_when_its_answer_does(tmp_path: Path) -> None:
     assert sorted(path.name for path in (home / "results" / "figures").iterdir()) == ["C1.png", "C4.png"]
 
 
+def test_a_smoke_test_is_seen_and_not_judged(planted: Path, tmp_path: Path) -> None:
+    shrunk = tmp_path / "shrunk"
+    shutil.copytree(planted / "results" / "jepa", shrunk)
+    facts = json.loads((shrunk / "study.json").read_text())
+    facts["name"] = "jepa-shrunk"
+    (shrunk / "study.json").write_text(json.dumps(facts))
+    found = {verdict.id: verdict for verdict in make_ledger(open_studies([shrunk]))}
+    assert found["C4"].verdict == "untested" and "jepa-shrunk is a smoke test" in found["C4"].evidence[0]
+
+
 def test_what_is_no_study_is_refused(planted: Path, tmp_path: Path) -> None:
     good = planted / "results" / "jepa"
     (tmp_path / "empty").mkdir()
@@ -106,7 +116,11 @@ def test_what_is_no_study_is_refused(planted: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(good, broken)
     (broken / "results.parquet").write_bytes(b"PAR1")
+    hollow = tmp_path / "hollow"
+    shutil.copytree(good, hollow)
+    (hollow / "study.json").write_text("{}")
     cases = {
+        hollow: "does not describe a study",
         tmp_path / "empty": "no study.json",
         tmp_path / "file": "is a file",
         tmp_path / "nowhere": "does not exist",

@@ -77,6 +77,9 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
             reasons.append(str(reason))
     if not found:
         absent = f"no result of the study {join(list(claim.studies), 'or')} was given"
+        shrunk = [name for name in claim.studies if f"{name}-shrunk" in studies]
+        if shrunk:
+            absent += f" ({shrunk[0]}-shrunk is a smoke test, from which nothing is judged)"
         return Verdict(claim, "untested", None, (_sentence("; ".join(reasons) or absent),))
     answered = [one for one in found if one.verdict != "untested"]
     first = (answered or found)[0]

@@ -235,6 +235,8 @@ def open_study(folder: Path) -> StudyTable:
     finished = read_study(folder)
     if finished.facts.get("kind") == "rendering" and finished.table is not None:
         finished = replace(finished, table=_by_region(folder, finished.table))
+    if not finished.facts.get("study"):
+        raise UserError(f"{folder / 'study.json'} does not describe a study; give folders that `recombine run` wrote.")
     if not finished.rows:
         raise UserError(f"{folder / 'results.parquet'} has no whole evaluation; let the study run to its first one.")
     return StudyTable(finished)
