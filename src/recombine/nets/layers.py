@@ -64,7 +64,7 @@ class Linear(nn.Module):
         return y.view(*x.shape[:-1], y.shape[-1])
 
     def forward(self, x: Tensor) -> Tensor:
-        # Not baddbmm: it would copy the bias to every row first. A compiled step adds it in the kernel that follows.
+        # Not baddbmm: it would copy the bias to every row first.
         return self.product(x) + self.bias.to(x.dtype).view(len(x), *[1] * (x.dim() - 2), -1)
 
 

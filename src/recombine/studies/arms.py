@@ -5,13 +5,11 @@ import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from recombine import files
 from recombine.conditioning import condition
 from recombine.errors import UserError
 from recombine.generators import Generator, build_generator
@@ -26,6 +24,7 @@ from recombine.studies.inside import Inside, has_monitors
 from recombine.studies.quality import Quality
 from recombine.studies.spec import Arm
 from recombine.studies.stages import RECIPES, FittedTokenizer, Setting, ready, to_images, token_shape, training_data
+from recombine.studies.unfinished import Unfinished
 from recombine.training import Trainer, ema
 from recombine.worlds import Images, make_images
 
@@ -235,46 +234,27 @@ def _train_and_store(
     )
 
 
-class _Work:
-    """The folder of an unfinished arm: its last checkpoint and the rows of its tables so far."""
+class _Work(Unfinished):
+    """With the rows of the arm's tables so far."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
-        self.checkpoint = folder / "checkpoint.safetensors"
-        self.judged = folder / "judged.json"
-        self._last, self._cost = time.perf_counter(), 0.0  # when the last save ended, and the seconds it took
-
-    def due(self, after: float) -> bool:
-        """Whether to save: `after` seconds have passed, and saving stays a twentieth of the work (a checkpoint of many
-        wide members takes seconds to write)."""
-        return time.perf_counter() - self._last >= max(after, 20 * self._cost)
+        super().__init__(folder, "judged.json")
 
     def save(self, trainer: Trainer, written: dict[str, Rows], seconds: float) -> None:
-        """Rows first: a kill in between leaves rows past the checkpoint, which `resume` drops and which come out equal
-        again."""
-        begun = time.perf_counter()
-        files.save_json_atomic(self.judged, {**written, "seconds": seconds})
-        files.save_tensors_atomic(self.checkpoint, trainer.state())
-        self._last = time.perf_counter()
-        self._cost = self._last - begun
+        self.write({**written, "seconds": seconds}, trainer.state())
 
     def resume(self, trainer: Trainer) -> tuple[dict[str, Rows], float]:
         """Bring the trainer to the checkpoint, if there is one; the tables up to it, and the seconds spent."""
         if not self.checkpoint.exists():
             return {table: [] for table in TABLES}, 0.0
-        fix = f"delete the folder {self.folder} and give the same command again: this arm starts anew"
-        tensors = files.load_tensors(self.checkpoint, trainer.device, fix)
-        judged = files.load_json(self.judged, fix)
+        judged, tensors = self.read(trainer.device)
         try:
             trainer.load(tensors)
             done = trainer.steps_done
             written = {table: [row for row in judged[table] if row["step"] <= done] for table in TABLES}
             return written, float(judged["seconds"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise UserError(f"{self.checkpoint} does not hold this arm; {fix}.") from error
-
-    def remove(self) -> None:
-        rmtree(self.folder, ignore_errors=True)
+            raise UserError(f"{self.checkpoint} does not hold this arm; {self.fix}.") from error
 
 
 def make_quality(setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge) -> Quality:

@@ -10,7 +10,6 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from recombine.studies.bridge import draw_samples, make_generator, open_tokenize
 from recombine.studies.rendering import RenderingArm, RenderingStudy
 from recombine.studies.results import NAME as RESULTS
 from recombine.studies.store import Store, claim_folder
+from recombine.studies.unfinished import Unfinished
 from recombine.tokenizers import Tokenizer
 from recombine.training import Trainer
 
@@ -204,44 +204,27 @@ def note(judged: Judged, plane: Plane) -> str:
     )
 
 
-class _Work:
-    """The folder of an unfinished arm: one file with the trainer's state and all that was judged so far."""
+class _Work(Unfinished):
+    """With all that was judged so far, in the checkpoint itself."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
-        self.checkpoint = folder / "checkpoint.safetensors"
-        self.facts = folder / "facts.json"
-        self._last, self._cost = time.perf_counter(), 0.0
-
-    def due(self, after: float) -> bool:
-        """Whether to save: `after` seconds have passed, and saving stays a twentieth of the work."""
-        return time.perf_counter() - self._last >= max(after, 20 * self._cost)
+        super().__init__(folder, "facts.json")
 
     def save(self, trainer: Trainer, judged: dict[str, Tensor], losses: dict[str, Any], seconds: float) -> None:
-        """Facts first: a kill in between leaves facts past the checkpoint, which `resume` drops."""
-        begun = time.perf_counter()
-        files.save_json_atomic(self.facts, {"losses": losses, "seconds": seconds})
-        files.save_tensors_atomic(self.checkpoint, trainer.state() | judged)
-        self._last = time.perf_counter()
-        self._cost = self._last - begun
+        self.write({"losses": losses, "seconds": seconds}, trainer.state() | judged)
 
     def resume(self, trainer: Trainer) -> tuple[dict[str, Tensor], dict[str, Any], float]:
         """Bring the trainer to the checkpoint, if there is one: what was judged up to it, losses, seconds spent."""
         if not self.checkpoint.exists():
             return {}, {}, 0.0
-        fix = f"delete the folder {self.folder} and give the same command again: this arm starts anew"
-        tensors = files.load_tensors(self.checkpoint, trainer.device, fix)
-        facts = files.load_json(self.facts, fix)
+        facts, tensors = self.read(trainer.device)
         try:
             trainer.load(tensors)
             judged = {key: t.cpu() for key, t in tensors.items() if key.startswith("judged.")}
             losses = {step: loss for step, loss in facts["losses"].items() if int(step) <= trainer.steps_done}
             return judged, losses, float(facts["seconds"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise UserError(f"{self.checkpoint} does not hold this arm; {fix}.") from error
-
-    def remove(self) -> None:
-        rmtree(self.folder, ignore_errors=True)
+            raise UserError(f"{self.checkpoint} does not hold this arm; {self.fix}.") from error
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,45 @@
+"""The folder of an unfinished arm: its last checkpoint, and beside it what was written down so far."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recombine import files
+
+
+class Unfinished:
+    """What an arm is resumed from. Subclasses say what is in it."""
+
+    def __init__(self, folder: Path, facts: str):
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint.safetensors"
+        self.facts = folder / facts
+        self.fix = f"delete the folder {folder} and give the same command again: this arm starts anew"
+        self._last, self._cost = time.perf_counter(), 0.0  # when the last save ended, and the seconds it took
+
+    def due(self, after: float) -> bool:
+        """Whether to save: `after` seconds have passed, and saving stays a twentieth of the work (a checkpoint of many
+        wide members takes seconds to write)."""
+        return time.perf_counter() - self._last >= max(after, 20 * self._cost)
+
+    def write(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Facts first: a kill in between leaves facts past the checkpoint, which whoever resumes drops and which come
+        out equal again."""
+        begun = time.perf_counter()
+        files.save_json_atomic(self.facts, facts)
+        files.save_tensors_atomic(self.checkpoint, tensors)
+        self._last = time.perf_counter()
+        self._cost = self._last - begun
+
+    def read(self, device: torch.device) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Facts and tensors of the checkpoint, which is there."""
+        tensors = files.load_tensors(self.checkpoint, device, self.fix)
+        return files.load_json(self.facts, self.fix), tensors
+
+    def remove(self) -> None:
+        rmtree(self.folder, ignore_errors=True)
