@@ -10,6 +10,8 @@ from recombine.worlds import make_images
 from recombine.worlds.shapes2d import Shapes2D, Shapes2DSettings
 from small import FACTORS, data, generator
 
+NAMES = [factor.name for factor in FACTORS]
+
 
 def embedding(kind: str = "quantized", **drops: float) -> ConditionEmbedding:
     return ConditionEmbedding(ConditioningSettings(kind=kind, **drops), FACTORS, 16, SeedStream([0, 1]))
@@ -67,13 +69,31 @@ def test_a_dropped_factor_is_its_own_learned_null_not_class_zero():
 
 def test_dropping_follows_its_two_rates():
     draws = Draws(seeds_tensor([0]), "test")
-    each, never = draw_dropped(ConditioningSettings(dropout=0.3), 3, 20_000, draws)
+    each, never = draw_dropped(ConditioningSettings(dropout=0.3), NAMES, 20_000, draws)
     assert each.float().mean(1).sub(0.3).abs().max() < 0.02
     assert each.all(-1).float().mean().sub(0.027).abs() < 0.01  # independent between factors
-    none, together = draw_dropped(ConditioningSettings(drop_all=0.2), 3, 20_000, draws)
+    none, together = draw_dropped(ConditioningSettings(drop_all=0.2), NAMES, 20_000, draws)
     assert together.shape == (1, 20_000, 1) and together.float().mean().sub(0.2).abs() < 0.02
     assert not none.any() and not never.any()
-    assert draw_dropped(ConditioningSettings(), 3, 10, draws) is None
+    assert draw_dropped(ConditioningSettings(), NAMES, 10, draws) is None
+
+
+def test_only_the_factors_named_are_withheld():
+    """And those as often, and in the same samples, as if all could be."""
+    some_factors = ConditioningSettings(dropout=0.3, drop_all=0.2, withheld=("size", "shape"))
+    (every, _), (some, together) = (
+        draw_dropped(settings, NAMES, 500, Draws(seeds_tensor([0, 1]), "test"))
+        for settings in (ConditioningSettings(dropout=0.3), some_factors)
+    )
+    assert torch.equal(some[..., [0, 2]], every[..., [0, 2]])
+    assert every[..., 1].any() and not some[..., 1].any()
+    assert together.any()  # guidance's own dropping is of all factors
+
+
+def test_class_vectors_start_with_the_spread_asked_for():
+    embed = ConditionEmbedding(ConditioningSettings(spread=0.5, dropout=0.1), FACTORS, 512, SeedStream([0, 1]))
+    for vectors in (embed.tables["shape"].weight, embed.nulls["colour"]):
+        assert vectors.std().sub(0.5).abs() < 0.05
 
 
 def test_without_dropping_there_is_no_null_to_ask_for():

@@ -240,7 +240,7 @@ def test_the_demo_and_the_dry_run_from_the_command_line(tmp_path, monkeypatch, c
     with pytest.raises(SystemExit):
         cli.main()
     printed = capsys.readouterr().out
-    assert "# About" in printed and "arm taught" in printed
+    assert "# About" in printed and "arm taught" in printed and "measuring taught" in printed
     assert parse_study(printed) == parse_study(STUDY)
 
 

@@ -45,6 +45,14 @@ class ConditioningSettings(Settings):
         description="what is told for a factor withheld by dropout: that it is unknown (a learned null); a guess, by a "
         "head that sees the image and learns from the factors told; or class 0 (zeros for values), a mislabelling",
     )
+    withheld: tuple[str, ...] | None = Field(
+        default=None, description="names of the factors that dropout may withhold; null: all of them"
+    )
+    spread: float = Field(
+        default=0.02,
+        gt=0,
+        description="standard deviation of the learned vectors of classes and nulls before training",
+    )
 
     @property
     def has_null(self) -> bool:
@@ -81,13 +89,16 @@ def column_groups(widths: Sequence[int]) -> list[slice]:
 
 
 def draw_dropped(
-    settings: ConditioningSettings, factors: int, batch: int, draws: Draws
+    settings: ConditioningSettings, factors: Sequence[str], batch: int, draws: Draws
 ) -> tuple[Tensor, Tensor] | None:
-    """Which factors are withheld: each with chance `dropout`, (M, B, F) bool; and the samples, (M, B, 1) bool, of which
-    all are, with chance `drop_all`."""
+    """Which of the named factors are withheld: each with chance `dropout`, (M, B, F) bool; and the samples, (M, B, 1)
+    bool, of which all are, with chance `drop_all`."""
     if not settings.withholds:
         return None
-    each = draws.uniform(batch, factors) < settings.dropout
+    each = draws.uniform(batch, len(factors)) < settings.dropout
+    for f, name in enumerate(factors):
+        if settings.withheld is not None and name not in settings.withheld:
+            each[..., f].fill_(False)
     together = draws.uniform(batch, 1) < settings.drop_all
     return each, together
 
@@ -120,9 +131,9 @@ class ConditionEmbedding(nn.Module):
                     Linear(described, width, seeds), nn.GELU(), Linear(width, width, seeds)
                 )
             else:
-                self.tables[factor.name] = Table(len(factor.values), width, seeds)
+                self.tables[factor.name] = Table(len(factor.values), width, seeds, settings.spread)
             if settings.has_null:
-                self.nulls[factor.name] = normal_parameter((width,), 0.02, seeds)
+                self.nulls[factor.name] = normal_parameter((width,), settings.spread, seeds)
         self.names = [factor.name for factor in factors]
 
     def forward(self, cond: Tensor, dropped: Dropped | None = None) -> Tensor:

@@ -99,6 +99,8 @@ def check_generator(settings: AnyGeneratorSettings, codes: int | None, condition
             f"missing {conditioning.missing} says what is told for a factor withheld by dropout, and dropout is 0: set "
             "dropout (0.1, say), or leave missing out"
         )
+    if conditioning.withheld is not None and conditioning.dropout == 0:
+        raise ValueError("withheld names factors for dropout, and dropout is 0: set dropout (0.1, say)")
     if settings.guidance > 0 and settings.guided == "together" and conditioning.drop_all == 0:
         raise ValueError("guidance needs a model trained with all factors withheld at times: set drop_all (0.1, say)")
     if settings.guidance > 0 and settings.guided == "each":
@@ -106,6 +108,8 @@ def check_generator(settings: AnyGeneratorSettings, codes: int | None, condition
             raise ValueError(
                 "guided each needs a model trained with single factors withheld at times: set dropout (0.1, say)"
             )
+        if conditioning.withheld is not None:
+            raise ValueError("guided each withholds every factor in turn, and withheld keeps some: leave withheld out")
         if conditioning.missing != "unknown":
             raise ValueError(
                 f"guided each needs a model that is told when a factor is unknown, and missing {conditioning.missing} "

@@ -80,7 +80,7 @@ class Generator(nn.Module, ABC):
         What `drop_all` withholds is always null: it makes the unconditional model that guidance needs, and there
         nothing is missing.
         """
-        drawn = draw_dropped(self.conditioning, self.factors, x.shape[1], draws)
+        drawn = draw_dropped(self.conditioning, self.condition.names, x.shape[1], draws)
         if drawn is None:
             return None, 0.0
         each, together = drawn

@@ -74,10 +74,12 @@ def forecast(study: AnyStudy, device: torch.device) -> Forecast:
 
 
 def _rendering(study: RenderingStudy, device: torch.device) -> Forecast:
-    """The same of a study of decoders: the steps of each arm are timed, and one judgement of its plane."""
+    """The same of a study of decoders: the steps of each arm are timed, one judgement of its plane, and the measures
+    taken afterwards."""
     from recombine.studies import bridge, rendering_run
 
     seconds = {}
+    measured: dict[str, float] = {}  # by what is measured: arms that differ in their data alone take the same
     fitted: list[tuple[RenderingArm, Tokenizer]] = []
     for name, arm in study.arms.items():
         plane, code = arm.plane(), arm.code()
@@ -103,7 +105,33 @@ def _rendering(study: RenderingStudy, device: torch.device) -> Forecast:
 
         once = _timed(judging, device) * (1 if tokenizer is None else study.judging.samples / samples)
         seconds[f"arm {name}"] = step * arm.training.steps + once * (study.judging.evaluations + 2)
+        if study.measures != "none":
+            same_look = str((arm.world, arm.encoding, arm.decoder, arm.support))
+            if same_look not in measured:
+                measured[same_look] = _measuring(study, arm, device)
+            seconds[f"measuring {name}"] = measured[same_look]
     return Forecast(seconds, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None)
+
+
+def _measuring(study: RenderingStudy, arm: RenderingArm, device: torch.device) -> float:
+    """Seconds of measuring an arm: untrained decoders' pictures, and the layers of one member for each of all members.
+    In place of a generator's samples the true pictures are measured."""
+    from recombine.nets.decoders import build_decoder
+    from recombine.studies.bridge_measures import measure_samples
+    from recombine.studies.rendering_measures import measure_inside, measure_outputs, solo
+    from recombine.studies.rendering_run import OpenedArm, judge
+
+    plane, code, inside = arm.plane().to(device), arm.code(), study.measures == "all"
+    if arm.decoder is None:
+        shape = (study.members, -1, study.judging.samples, -1, -1)
+        samples = plane.images[None, :, None].expand(shape)
+        return _timed(lambda: measure_samples(samples, judge(samples, plane), plane, inside), device)
+    decoder = build_decoder(arm.decoder, code.widths, arm.world.image_size, study.seeds).to(device).eval()
+    opened = OpenedArm(decoder, code, plane)
+    seconds = _timed(lambda: measure_outputs(arm, opened, inside), device)
+    if inside and plane.cells.shape[1] > 1:
+        seconds += study.members * _timed(lambda: measure_inside(arm, solo(arm, opened, 0)), device)
+    return seconds
 
 
 def _step_time(trainer: Trainer, device: torch.device) -> float:

@@ -97,6 +97,11 @@ def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
             yield ("split",), str(error).rstrip(".")
     for name, arm in parts.get("arms", {}).items():
         if world is not None:
+            names = [factor.name for factor in build_world(world).factors]
+            unknown = [factor for factor in arm.conditioning.withheld or () if factor not in names]
+            if unknown:
+                place = ("arms", name, "conditioning", "withheld")
+                yield place, f"{unknown[0]!r} is no factor of {world.kind}: use {', '.join(names)} (arm {name})"
             try:
                 check_fits(arm.tokenizer, world.image_size)
             except ValueError as error:
