@@ -218,7 +218,9 @@ def test_averaged_weights_are_judged_and_kept(finished):
     tokenizer = bridge.open_tokenizer(arm, stored.plane, Store(folder / "store"), place).tokenizer
     trainer = rendering_run.make_trainer(arm, study.seeds, stored.plane, arm.code(), place, tokenizer)
     fresh = bridge.draw_samples(trainer, tokenizer, arm.code()(stored.plane.cells), 3)
-    trainer.generator.load_state_dict({key.partition(".")[2]: t for key, t in stored.weights.items()}, strict=False)
+    store = Store(folder / "store")
+    weights, _ = store.load(rendering_run.WEIGHTS, rendering_run.finished_recipe(study, "dit", store))
+    trainer.generator.load_state_dict({key.partition(".")[2]: t for key, t in weights.items()}, strict=False)
     for flat in trainer.flats:  # the step is what the noise follows from
         flat.set(flat.weights)
     trainer.step.fill_(12)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 import torch
@@ -118,7 +119,18 @@ def test_results_keep_the_contract(finished):
         assert row["mse"] >= 0 and 0 < row["blank"] < 0.1
     facts = json.loads((folder / "out" / "study.json").read_text())
     assert facts["kind"] == "rendering" and facts["arms"]["cnn"]["held_out_cells"] == 4
+    assert facts["arms"]["cnn"]["code"] and facts["arms"]["cnn"]["hardware"]["device"] == "cpu"
     assert is_rendering(folder / "out") and not is_rendering(folder)
+
+
+def test_results_travel_without_the_weights(finished, tmp_path):
+    """They are what is large. Looking into the arm again without them is refused, with the way out."""
+    study, folder = finished
+    for entry in (folder / "store").glob("rendering-*"):
+        shutil.copytree(entry, tmp_path / entry.name)
+    assert rendering_run.finished_arm(study, "cnn", tmp_path).last.means().keys()
+    with pytest.raises(UserError, match=r"not its weights.*measures: none"):
+        rendering_run.open_arm(study, "cnn", tmp_path)
 
 
 def test_the_page_and_its_figures(finished):

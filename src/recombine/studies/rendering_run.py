@@ -39,6 +39,7 @@ VERSION = 1  # of our own code; raised when a change alters what an arm gives
 SAVE_EVERY = 30.0  # seconds between checkpoints
 STEPS_AT_ONCE = 20
 KIND = "rendering"  # of entries in the store
+WEIGHTS = "weights"  # the same, of what is only needed to look into an arm again
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,12 @@ class RenderedArm:
     judged: dict[int, Judged]  # by step, in rising order
     losses: dict[int, list[float | None]]  # mean training loss of each member since the evaluation before
     images: Tensor  # (C, P, P) uint8: what the first member draws at the end (of a generator: its first samples)
-    weights: dict[str, Tensor]  # (M, ...) by name: weights (as judged: averaged, if so) and running averages
     seconds: float
     parameters: int
     samples: Tensor | None  # (M, C, n, P, P) uint8: all that a generator drew at the end; None for a decoder
     tokenizer: dict[str, Any] | None  # what is known of a generator's tokenizer
+    code: str | None  # the version that made it
+    hardware: dict[str, Any] | None
 
     @property
     def last(self) -> Judged:
@@ -133,11 +135,12 @@ def stored_arm(arm: RenderingArm, store: Store, recipe: dict[str, Any]) -> Rende
         judged,
         {int(step): losses for step, losses in facts["losses"].items()},
         tensors["images"],
-        {key: t for key, t in tensors.items() if key.startswith(("weight.", "buffer."))},
         facts["seconds"],
         facts["parameters"],
         tensors.get("samples"),
         facts["tokenizer"],
+        facts["code"],
+        facts["hardware"],
     )
 
 
@@ -178,14 +181,18 @@ def _train(
         pictures = draw(trainer, tokenizer, codes, study.judging.samples)
     seconds = earlier + time.perf_counter() - started
     with trainer.averaged():  # what was judged is what is kept
-        tensors = {key: t.clone() for key, t in trainer.state().items() if key.startswith(("weight.", "buffer."))}
+        weights = {key: t.clone() for key, t in trainer.state().items() if key.startswith(("weight.", "buffer."))}
+    # Apart from the results, which are small: those alone can be taken to another machine.
+    store.save(WEIGHTS, recipe, weights, {})
     shown = (pictures.nan_to_num(0.0).clamp(0, 1) * 255).round().to(torch.uint8)
-    tensors |= judged | {"images": shown[0, :, 0].contiguous()} | ({} if entry is None else {"samples": shown})
+    tensors = judged | {"images": shown[0, :, 0].contiguous()} | ({} if entry is None else {"samples": shown})
     facts = {
         "losses": losses,
         "seconds": seconds,
         "parameters": sum(weight.numel() for weight in trainer.generator.parameters()) // study.members,
         "tokenizer": None if entry is None else entry.facts,
+        "code": provenance.code_version(),
+        "hardware": provenance.hardware(device),
     }
     store.save(KIND, recipe, tensors, facts)
     work.remove()
@@ -273,7 +280,13 @@ def open_arm(study: RenderingStudy, name: str, store: Store | Path, device: torc
     arm, place = study.arms[name], torch.device(device)
     if arm.decoder is None:
         raise UserError(f"arm {name} of {study.name} is a generator: open its samples with finished_arm instead.")
-    tensors, _ = kept.load(KIND, finished_recipe(study, name, kept))
+    recipe = finished_recipe(study, name, kept)
+    if not kept.has(WEIGHTS, recipe):
+        raise UserError(
+            f"the results of arm {name} are in {kept.folder}, but not its weights, which its measures need; bring the "
+            f"folder {WEIGHTS}-{kept.key(WEIGHTS, recipe)} from where it was trained, or set measures: none."
+        )
+    tensors, _ = kept.load(WEIGHTS, recipe)
     code = arm.code()
     decoder = build_decoder(arm.decoder, code.widths, arm.world.image_size, study.seeds)
     weights = {
@@ -383,6 +396,8 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
                     "settings": arm.settings.model_dump(mode="json"),
                     "parameters": arm.parameters,
                     "seconds": arm.seconds,
+                    "code": arm.code,
+                    "hardware": arm.hardware,
                     "tokenizer": arm.tokenizer,
                     "dtype": str(arm.settings.dtype(device)),
                     "trained_cells": int(arm.plane.trained.sum()),
