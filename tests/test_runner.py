@@ -91,6 +91,24 @@ def test_contract_of_a_finished_study(finished: Path, small_study: Study):
     }  # fmt: skip
 
 
+def test_raw_weights_are_judged_only_if_asked_for(
+    finished: Path, small_study: Study, shared_store: Path, tmp_path: Path
+):
+    """Without them every other number is the same, and the page does not offer them."""
+    fewer = small_study.model_copy(
+        update={
+            "judging": small_study.judging.model_copy(update={"raw": False}),
+            "arms": {"dit": small_study.arms["dit"]},
+        }
+    )
+    run_study(fewer, tmp_path / "out", shared_store, "cpu")
+    found = read_results(tmp_path / "out")
+    assert not [name for name in found.column_names if name.endswith("_raw")]
+    whole = [row for row in read_results(finished).to_pylist() if row["arm"] == "dit"]
+    assert found.to_pylist() == [{key: value for key, value in row.items() if key[-4:] != "_raw"} for row in whole]
+    assert "joint_raw" not in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_members_are_looked_inside_at_every_evaluation(finished: Path):
     rows = read_monitors(finished).to_pylist()
     keys = {(row["arm"], row["member"], row["step"], row["monitor"], row["layer"], row["level"]) for row in rows}

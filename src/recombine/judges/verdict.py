@@ -41,6 +41,11 @@ class JudgingSettings(Settings):
 
     samples: int = Field(default=128, ge=1, description="images judged per composition, member and evaluation")
     evaluations: int = Field(default=6, ge=1, description="how often, spread over the training; the last at its end")
+    raw: bool = Field(
+        default=True,
+        description="whether what the raw weights draw is judged too, beside the averaged ones; it doubles the time of "
+        "judging",
+    )
     quality: Literal["none", "last", "every"] = Field(
         default="last",
         description="at which evaluations the samples' quality as images is measured too (Frechet distance, precision, "

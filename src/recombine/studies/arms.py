@@ -271,8 +271,8 @@ def measures_quality(setting: Setting, last: bool) -> bool:
 def evaluate(
     setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge, trainer: Trainer
 ) -> tuple[Rows, dict[str, Tensor], Tensor]:
-    """Draw and judge samples of every composition with averaged and with raw weights: the rows, a few pictures of
-    member 0, and all images of the averaged weights, (M, K * n, 3, P, P)."""
+    """Draw and judge samples of every composition with averaged weights, and with raw ones if that is asked for: the
+    rows, a few pictures of member 0, and all images of the averaged weights, (M, K * n, 3, P, P)."""
     samples = setting.study.judging.samples
     compositions = torch.tensor(setting.split.compositions, device=setting.device)
     labels = compositions.repeat_interleave(samples, 0)  # (K * n, F)
@@ -290,9 +290,10 @@ def evaluate(
 
     with trainer.averaged():
         images, averaged = judged()
-    raw = judged()[1] if trainer.averages else averaged
     shares = {word: averaged[word].float().mean(2).cpu() for word in ("joint", "valid", "joint_probe_only")}
-    shares |= {f"{word}_raw": raw[word].float().mean(2).cpu() for word in list(shares)}
+    if setting.study.judging.raw:
+        raw = judged()[1] if trainer.averages else averaged
+        shares |= {f"{word}_raw": raw[word].float().mean(2).cpu() for word in list(shares)}
     factors = averaged["right"].float().mean(2).cpu()  # (M, K, F)
     rows: Rows = []
     for member, seed in enumerate(setting.study.seeds):
