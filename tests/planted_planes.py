@@ -75,7 +75,7 @@ def plant_plane(folder: Path, study: RenderingStudy, plans: Mapping[str, Means],
         )
         drawn = (plane.images * 255).round().to(torch.uint8)
         arm = RenderedArm(
-            settings, plane, {step: judged}, {step: [0.0] * members}, drawn, {}, 1.0, 1, samples=None, tokenizer=None
+            settings, plane, {step: judged}, {step: [0.0] * members}, drawn, 1.0, 1, None, None, None, None, [members]
         )
         tables.append(table_of(study, name, arm))
         pictures |= {name: drawn, f"{name}.real": drawn.clone()}

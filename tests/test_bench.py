@@ -72,6 +72,28 @@ def test_the_command_prints_rows_that_others_read():
     assert row["members"] == 2 and row["tokens"] == 4 and row["ratio"] > 0 and 0 < row["peak_share"] < 1
 
 
+def test_the_table_says_what_it_compares_with():
+    words = ["bench", "--size", "xs", "--side", "2", "--batch", "2", "--members", "2", "--device", "cpu"]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "160"})
+    assert done.exit_code == 0, done.output
+    for part in ("dit-xs-4", "x plain", "x one", "TFLOP/s", "the plain PyTorch loop (the same DiT"):
+        assert part in " ".join(done.output.split())
+
+
+def test_words_of_a_case_need_its_size():
+    done = CliRunner().invoke(app, ["bench", "--members", "2"])
+    assert done.exit_code != 0 and "needs --size" in str(done.exception)
+
+
+def test_a_case_that_does_not_fit_is_one_sentence(monkeypatch):
+    def no_memory(*_args: object) -> None:
+        raise torch.OutOfMemoryError("none")
+
+    monkeypatch.setattr("recombine.bench.time_members", no_memory)
+    done = CliRunner().invoke(app, ["bench", "--size", "xs", "--device", "cpu"])
+    assert done.exit_code != 0 and "do not fit into memory: lower --members" in str(done.exception)
+
+
 def test_an_unknown_size_is_refused_by_name():
     done = CliRunner().invoke(app, ["bench", "--size", "xl"])
     assert done.exit_code != 0 and "unknown size 'xl'" in str(done.exception)

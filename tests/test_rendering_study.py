@@ -17,9 +17,11 @@ from recombine.report.rendering_reading import is_rendering, read_rendering
 from recombine.report.scaling import fits, scaling_figure, scores_of, sentences
 from recombine.runner import run_study
 from recombine.studies import rendering_run
+from recombine.studies.forecast import forecast
 from recombine.studies.rendering import RenderingStudy
 from recombine.studies.spec import load_study, make_study, parse_study, shrink
 from recombine.studies.store import Store
+from recombine.training import Trainer
 
 STUDY = """
 kind: rendering
@@ -36,6 +38,10 @@ arms:
   cnn: {decoder: {kind: cnn, depth: 2, width: 8}}
   taught: {decoder: {kind: cnn, depth: 2, width: 8}, data: {stripes: 50, order: curriculum}}
 """
+GENERATOR = """dit:
+    generator: {kind: dit, sampling_steps: 2}
+    tokenizer: {kind: pixels, patch: 4}
+    training: {size: xs, steps: 4, batch: 4}"""
 LIBRARY = ("rendering", "rendering-remedies", "rendering-scaling", "rotation", "demo-rendering")
 
 
@@ -121,6 +127,55 @@ def test_results_keep_the_contract(finished):
     assert facts["kind"] == "rendering" and facts["arms"]["cnn"]["held_out_cells"] == 4
     assert facts["arms"]["cnn"]["code"] and facts["arms"]["cnn"]["hardware"]["device"] == "cpu"
     assert is_rendering(folder / "out") and not is_rendering(folder)
+
+
+def test_members_that_do_not_fit_together_are_trained_in_parts(finished, tmp_path, monkeypatch, capsys):
+    """One at a time, said, and joined to what all together would have given, but for rounding; the weights too."""
+    study, folder = finished
+    run = Trainer.run
+
+    def small_memory(self, steps):
+        if len(self.seeds) > 1:
+            raise torch.OutOfMemoryError("no memory for two")
+        run(self, steps)
+
+    monkeypatch.setattr(Trainer, "run", small_memory)
+    run_study(study, tmp_path / "out", tmp_path / "store", "cpu")
+    assert "2 members do not fit into memory together; going on with 1 at a time" in capsys.readouterr().out
+    parts, whole = (recombine.read_results(place / "out").to_pylist() for place in (tmp_path, folder))
+    keys = ("arm", "member", "seed", "step", "composition", "level")
+    assert [[row[key] for key in keys] for row in parts] == [[row[key] for key in keys] for row in whole]
+    for one, other in zip(parts, whole, strict=True):
+        assert one["mse"] == pytest.approx(other["mse"], rel=0.05, abs=1e-4)
+        assert one["loss"] == pytest.approx(other["loss"], rel=0.05)
+    for name in study.arms:
+        both = [rendering_run.open_arm(study, name, place / "store").outputs() for place in (tmp_path, folder)]
+        torch.testing.assert_close(*both, rtol=0, atol=0.05)
+    facts = json.loads((tmp_path / "out" / "study.json").read_text())
+    assert facts["arms"]["cnn"]["members_at_once"] == [1, 1] and not list((tmp_path / "store").glob("*.work"))
+    assert "arm cnn, 1 member at a time" in forecast(study, torch.device("cpu")).seconds
+
+
+def test_samples_of_parts_are_joined_along_their_members(tmp_path, monkeypatch):
+    """A generator's verdicts have the samples in front of the members."""
+    study = parse_study(
+        STUDY.replace("cnn: {decoder: {kind: cnn, depth: 2, width: 8}}", GENERATOR).replace(
+            "evaluations: 2", "evaluations: 1, samples: 3"
+        )
+    )
+    whole = rendering_run.run_arm(study, "dit", Store(tmp_path / "whole"), torch.device("cpu"))
+    run = Trainer.run
+
+    def small_memory(self, steps):
+        if len(self.seeds) > 1:
+            raise torch.OutOfMemoryError("no memory for two")
+        run(self, steps)
+
+    monkeypatch.setattr(Trainer, "run", small_memory)
+    parts = rendering_run.run_arm(study, "dit", Store(tmp_path / "parts"), torch.device("cpu"))
+    assert parts.last.mse.shape == whole.last.mse.shape == (3, 2, 64)
+    torch.testing.assert_close(parts.last.mse, whole.last.mse, rtol=0.05, atol=1e-3)
+    assert parts.samples.shape == whole.samples.shape
 
 
 def test_results_travel_without_the_weights(finished, tmp_path):

@@ -20,6 +20,7 @@ from recombine.errors import UserError
 from recombine.runner import run_study
 from recombine.studies import arms
 from recombine.studies.arms import evaluation_steps, make_trainer
+from recombine.studies.forecast import forecast
 from recombine.studies.inside import Inside
 from recombine.studies.monitors import read_monitors
 from recombine.studies.quality_table import read_quality
@@ -192,6 +193,10 @@ def test_members_that_do_not_fit_together_are_trained_in_parts(
     assert read_monitors(tmp_path / "out").num_rows == read_monitors(finished).num_rows
     assert read_quality(tmp_path / "out").num_rows == read_quality(finished).num_rows
     assert {row["member"] for row in read_quality(tmp_path / "out").to_pylist()} == {0, 1}
+    assert not list((tmp_path / "store").glob("*.work"))
+    run_study(small_study, tmp_path / "out", tmp_path / "store", "cpu")  # and again: nothing is tried, nothing said
+    assert "do not fit" not in capsys.readouterr().out
+    assert forecast(small_study, torch.device("cpu")).seconds.keys() >= {"arm dit, 1 member at a time"}
 
 
 def test_a_member_that_does_not_fit_by_itself_is_one_sentence(
@@ -201,7 +206,7 @@ def test_a_member_that_does_not_fit_by_itself_is_one_sentence(
         raise torch.OutOfMemoryError("none at all")
 
     monkeypatch.setattr(Trainer, "run", no_memory)
-    with pytest.raises(UserError, match="does not fit into the memory of this GPU even with one member"):
+    with pytest.raises(UserError, match="does not fit into memory even with one member"):
         run_study(small_study, tmp_path / "out", without_arms(shared_store, tmp_path / "store"), "cpu")
 
 

@@ -7,7 +7,7 @@ the device, and the model is the same DiT (flow matching) with as many numbers i
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from recombine.conditioning import ConditioningSettings
+from recombine.errors import UserError
 from recombine.generators import TokenShape, build_generator
 from recombine.generators.dit import DiTSettings
 from recombine.nets.backbone import SIZES, Dimensions, grid_positions, sinusoid
@@ -68,14 +69,41 @@ class Row:
     device: str
     commit: str
 
-    def sentence(self) -> str:
-        memory = "" if self.memory_gib is None else f", {self.memory_gib:.1f} GiB"
-        return (
-            f"{self.name}, {self.members} members of batch {self.batch}: {self.milliseconds:.2f} ms a step. "
-            f"A seed-step takes {self.ratio:.1f} times less than in the plain loop ({self.plain_milliseconds:.2f} ms) "
-            f"and {self.solo_ratio:.1f} times less than with one member; {self.tflops:.2f} TFLOP/s, "
-            f"{self.peak_share:.0%} of what a large matrix product reaches here ({self.peak_tflops:.1f}){memory}."
+
+PLAIN = (
+    "seed-steps against: how many times more a second than the plain PyTorch loop (the same DiT in ordinary modules, "
+    "one seed, AdamW, clipping, averaged weights{}), and than ours with one member. Rate: of the products of the "
+    "blocks, and its share of what one large product reaches here ({:.1f} TFLOP/s, {})."
+)
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """The rows for people, with what they are compared with."""
+    from rich.table import Table
+
+    from recombine.progress import console
+
+    first = rows[0]
+    autocast = "" if first.memory_gib is None else ", bf16 autocast"
+    table = Table(caption=PLAIN.format(autocast, first.peak_tflops, first.device), caption_justify="left")
+    for heading in ("case", "members", "batch", "ms a step", "plain loop's", "seed-steps against", "TFLOP/s", "start"):
+        table.add_column(heading, justify="left" if heading == "case" else "right")
+    if first.memory_gib is not None:
+        table.add_column("memory", justify="right")
+    for row in rows:
+        memory = [] if row.memory_gib is None else [f"{row.memory_gib:.1f} GiB"]
+        table.add_row(
+            row.name,
+            str(row.members),
+            str(row.batch),
+            f"{row.milliseconds:.2f}",
+            f"{row.plain_milliseconds:.2f}",
+            f"{row.ratio:.1f}x plain, {row.solo_ratio:.1f}x one",
+            f"{row.tflops:.2f} ({row.peak_share:.0%})",
+            f"{row.start_seconds:.1f} s",
+            *memory,
         )
+    console().print(table)
 
 
 GPU_CASES = [Case("s", 8, 7, 128), Case("b", 8, 7, 128), Case("b", 8, 16, 32)]
@@ -90,10 +118,18 @@ def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None
     for case in cases or (GPU_CASES if gpu else CPU_CASES):
         if gpu:
             torch.cuda.reset_peak_memory_stats(device)
-        seconds, start = time_members(case, case.members, device)
-        memory = torch.cuda.max_memory_allocated(device) / 2**30 if gpu else None
-        solo = time_members(case, 1, device)[0]
-        plain = time_plain(case, device)
+        try:
+            seconds, start = time_members(case, case.members, device)
+            memory = torch.cuda.max_memory_allocated(device) / 2**30 if gpu else None
+            solo = time_members(case, 1, device)[0]
+            plain = time_plain(case, device)
+        except RuntimeError as error:  # torch.OutOfMemoryError is one; a CPU's allocator has no error of its own
+            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+                raise
+            raise UserError(
+                f"{case.members} members of size {case.size} with {case.tokens} tokens and batch {case.batch} do not "
+                "fit into memory: lower --members, --batch, --side or --size."
+            ) from error
         rate = flops(case) * case.members / seconds / 1e12
         yield Row(
             name=f"dit-{case.size}-{case.tokens}",

@@ -135,15 +135,21 @@ def claims(
 
     Example: [bold]recombine claims results/*[/bold]
     """
-    from recombine.claims import ledger, page
+    from recombine.claims import explanations, ledger, page
 
-    found = page.write_page(write, folders) if write else ledger.make_ledger(ledger.open_studies(folders))
+    if write:
+        found, answers = page.write_page(write, folders)
+    else:
+        studies = ledger.open_studies(folders)
+        found, answers = ledger.make_ledger(studies), explanations.explain(studies)
     if as_json:
         import json
 
-        typer.echo(json.dumps([verdict.to_json() for verdict in found], indent=1, ensure_ascii=False, allow_nan=False))
+        objects = explanations.with_why(found, answers)
+        typer.echo(json.dumps(objects, indent=1, ensure_ascii=False, allow_nan=False))
         return
     page.print_ledger(found)
+    page.print_why(answers)
     if write:
         typer.echo(f"results: {write}")
 
@@ -213,9 +219,16 @@ def bench(
     size: Annotated[
         str | None, typer.Option("--size", help="xs, s, b or l; without it, the cases that suit this machine.")
     ] = None,
-    members: Annotated[int, typer.Option("--members", min=1, max=1024, help="Seeds trained at once.")] = 8,
-    side: Annotated[int, typer.Option("--side", min=1, max=64, help="Tokens a side: 7 is 49 tokens.")] = 7,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Images per member and step.")] = 128,
+    members: Annotated[
+        int | None, typer.Option("--members", min=1, max=1024, help="Seeds trained at once.", show_default="8")
+    ] = None,
+    side: Annotated[
+        int | None, typer.Option("--side", min=1, max=64, help="Tokens a side: 7 is 49 tokens.", show_default="7")
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", min=1, max=1_000_000, help="Images per member and step.", show_default="128"),
+    ] = None,
     device: DeviceOption = Device.auto,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON, and nothing else.")] = False,
 ) -> None:
@@ -227,23 +240,28 @@ def bench(
     import json
     from dataclasses import asdict
 
-    from recombine.bench import Case, run_bench
+    from recombine.bench import Case, print_table, run_bench
     from recombine.nets.backbone import SIZES
+    from recombine.progress import say
     from recombine.provenance import code_version
     from recombine.runner import pick_device
     from recombine.studies.checking import nearest
 
     if size is not None and size not in SIZES:
         raise UserError(f"unknown size {size!r}{nearest(size, list(SIZES))}")
-    cases = [Case(size, members, side, batch)] if size is not None else None
+    if size is None and (members, side, batch) != (None, None, None):
+        raise UserError("--members, --side and --batch describe a case of your own, which needs --size too (xs, say).")
+    cases = [Case(size, members or 8, side or 7, batch or 128)] if size is not None else None
     with _stoppable():
         rows = []
         for row in run_bench(pick_device(device.value), code_version(), cases):
-            rows.append(asdict(row))
+            rows.append(row)
             if not as_json:
-                typer.echo(row.sentence())
+                say(f"{row.name}: {row.milliseconds:.2f} ms a step")
         if as_json:
-            typer.echo(json.dumps(rows, indent=1))
+            typer.echo(json.dumps([asdict(row) for row in rows], indent=1))
+        else:
+            print_table(rows)
 
 
 @app.command()

@@ -1,6 +1,5 @@
 """One arm: all its members trained together, judged at every evaluation, and able to go on after any interruption."""
 
-import gc
 import math
 import time
 from dataclasses import dataclass, replace
@@ -21,9 +20,11 @@ from recombine.provenance import code_version, hardware
 from recombine.randomness import Draws
 from recombine.splits import code, composition_weights, fewer, images_each, multi_information
 from recombine.studies.inside import Inside, has_monitors
+from recombine.studies.memory import Seeds, in_parts
 from recombine.studies.quality import Quality
 from recombine.studies.spec import Arm
 from recombine.studies.stages import RECIPES, FittedTokenizer, Setting, ready, to_images, token_shape, training_data
+from recombine.studies.store import Store
 from recombine.studies.unfinished import Unfinished
 from recombine.training import Trainer, ema
 from recombine.worlds import Images, make_images
@@ -93,35 +94,21 @@ Part = tuple[dict[str, Tensor], dict[str, Any]]  # what the store holds of membe
 def _run_members(
     setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, recipe: dict[str, Any]
 ) -> list[Part]:
-    """The members of an arm: trained together, or in as many parts as the memory needs. Members never touch each other,
-    so their numbers do not depend on it (but for rounding)."""
-    seeds = setting.study.seeds
-    whole = recipe | {"seeds": list(seeds)}
-    if not setting.store.has("arm", whole):
+    """The members of an arm: trained together, or in as many parts as the memory needs."""
+
+    def of(seeds: Seeds) -> dict[str, Any]:
+        return recipe | {"seeds": list(seeds)}
+
+    def train(seeds: Seeds) -> None:
+        some = replace(setting, study=setting.study.model_copy(update={"seeds": seeds}))
         try:
-            _train_and_store(setting, name, arm, entry, judge, whole)
-        except torch.OutOfMemoryError as error:
-            if len(seeds) == 1:
-                raise UserError(
-                    f"arm {name} does not fit into the memory of this GPU even with one member: lower training.batch, "
-                    "training.size or judging.samples."
-                ) from error
-        else:
-            return [setting.store.load("arm", whole)]
-        # Outside of the except block: there the error's traceback would hold the memory.
-        half = (len(seeds) + 1) // 2
-        say(f"arm {name}: {len(seeds)} members do not fit into memory together; going on with {half} at a time")
-        gc.collect()
-        torch.cuda.empty_cache()
-        return [
-            part
-            for some in (seeds[:half], seeds[half:])
-            for part in _run_members(
-                replace(setting, study=setting.study.model_copy(update={"seeds": some})),
-                name, arm, entry, judge, recipe,
-            )
-        ]  # fmt: skip
-    return [setting.store.load("arm", whole)]
+            _train_and_store(some, name, arm, entry, judge, of(seeds))
+        except torch.OutOfMemoryError:
+            _work_of(setting.store, of(seeds)).remove()  # nobody will go on with it
+            raise
+
+    parts = in_parts(name, setting.study.seeds, lambda seeds: setting.store.has("arm", of(seeds)), train)
+    return [setting.store.load("arm", of(seeds)) for seeds in parts]
 
 
 def _joined(parts: list[Part], key: str, study: str, arm: str) -> Rows:
@@ -177,16 +164,20 @@ def make_trainer(setting: Setting, arm: Arm, entry: FittedTokenizer) -> Trainer:
     return Trainer(generator, data, arm.training)
 
 
+def _work_of(store: Store, recipe: dict[str, Any]) -> "_Work":
+    return _Work(store.folder / f"arm-{store.key('arm', recipe)}.work")
+
+
 def _train_and_store(
     setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, recipe: dict[str, Any]
 ) -> None:
-    work = _Work(setting.store.folder / f"arm-{setting.store.key('arm', recipe)}.work")
+    started = time.perf_counter()
+    work = _work_of(setting.store, recipe)
     trainer = make_trainer(setting, arm, entry)
     written, earlier = work.resume(trainer)
     inside = Inside(setting, arm, entry, trainer.generator.takes) if has_monitors(trainer.generator) else None
     if trainer.steps_done:
         say(f"arm {name}: going on at step {trainer.steps_done} of {arm.training.steps}")
-    started = time.perf_counter()
     pictures: dict[str, Tensor] = {}
     stops = evaluation_steps(arm.training.steps, setting.study.judging.evaluations)
     quality: Quality | None = None

@@ -7,6 +7,7 @@ is kept. What other work the machine does meanwhile, now or later, no forecast k
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +19,7 @@ from recombine.judges.probe import initialise
 from recombine.randomness import seeds_tensor
 from recombine.studies.arms import evaluate, make_quality, make_trainer, measures_quality, setting_of
 from recombine.studies.inside import Inside, has_monitors
+from recombine.studies.memory import Seeds, timed_in_parts
 from recombine.studies.rendering import RenderingArm
 from recombine.studies.spec import AnyStudy, Arm, RenderingStudy
 from recombine.studies.stages import (
@@ -68,7 +70,9 @@ def forecast(study: AnyStudy, device: torch.device) -> Forecast:
                 entry, took = _tokenizer(setting, arm.tokenizer)
                 fitted.append(entry)
                 seconds[f"tokenizer {arm.tokenizer.kind}{f'-{len(fitted)}' if len(fitted) > 1 else ''}"] = took
-            seconds[f"arm {name}"] = _arm(setting, arm, entry, judge)
+            with_seeds = partial(_arm, setting, arm, entry, judge)
+            took, together = timed_in_parts(name, study.seeds, with_seeds)
+            seconds[named_arm(name, together, study.members)] = took
     memory = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
     return Forecast(seconds, memory)
 
@@ -76,13 +80,13 @@ def forecast(study: AnyStudy, device: torch.device) -> Forecast:
 def _rendering(study: RenderingStudy, device: torch.device) -> Forecast:
     """The same of a study of decoders: the steps of each arm are timed, one judgement of its plane, and the measures
     taken afterwards."""
-    from recombine.studies import bridge, rendering_run
+    from recombine.studies import bridge
 
     seconds = {}
     measured: dict[str, float] = {}  # by what is measured: arms that differ in their data alone take the same
     fitted: list[tuple[RenderingArm, Tokenizer]] = []
     for name, arm in study.arms.items():
-        plane, code = arm.plane(), arm.code()
+        plane = arm.plane()
         alike = (arm.world, arm.support, arm.tokenizer, arm.data.stripes > 0)
         tokenizer = next(
             (one for a, one in fitted if (a.world, a.support, a.tokenizer, a.data.stripes > 0) == alike), None
@@ -94,23 +98,34 @@ def _rendering(study: RenderingStudy, device: torch.device) -> Forecast:
             same = 1 + sum(a.tokenizer is not None and a.tokenizer.kind == arm.tokenizer.kind for a, _ in fitted)
             fitted.append((arm, tokenizer))
             seconds[f"tokenizer {arm.tokenizer.kind}{f'-{same}' if same > 1 else ''}"] = took
-        trainer = rendering_run.make_trainer(arm, study.seeds, plane, code, device, tokenizer)
-        plane = plane.to(device)
-        step = _step_time(trainer, device)
-        # On a CPU few samples of each cell are timed and scaled up; a GPU must see them all to be filled.
-        samples = study.judging.samples if device.type == "cuda" or tokenizer is None else 1
-
-        def judging(t=trainer, k=tokenizer, c=code, p=plane, n=samples) -> object:  # type: ignore[no-untyped-def]
-            return rendering_run.judge(rendering_run.draw(t, k, c(p.cells), n), p)
-
-        once = _timed(judging, device) * (1 if tokenizer is None else study.judging.samples / samples)
-        seconds[f"arm {name}"] = step * arm.training.steps + once * (study.judging.evaluations + 2)
+        took, together = timed_in_parts(name, study.seeds, partial(_decoders, study, arm, tokenizer, device))
+        seconds[named_arm(name, together, study.members)] = took
         if study.measures != "none":
             same_look = str((arm.world, arm.encoding, arm.decoder, arm.support))
             if same_look not in measured:
                 measured[same_look] = _measuring(study, arm, device)
             seconds[f"measuring {name}"] = measured[same_look]
     return Forecast(seconds, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None)
+
+
+def _decoders(
+    study: RenderingStudy, arm: RenderingArm, tokenizer: Tokenizer | None, device: torch.device, seeds: Seeds
+) -> float:
+    """Seconds of training and judging these members of an arm."""
+    from recombine.studies import rendering_run
+
+    plane, code = arm.plane(), arm.code()
+    trainer = rendering_run.make_trainer(arm, seeds, plane, code, device, tokenizer)
+    plane = plane.to(device)
+    step = _step_time(trainer, device)
+    # On a CPU few samples of each cell are timed and scaled up; a GPU must see them all to be filled.
+    samples = study.judging.samples if device.type == "cuda" or tokenizer is None else 1
+
+    def judging() -> object:
+        return rendering_run.judge(rendering_run.draw(trainer, tokenizer, code(plane.cells), samples), plane)
+
+    once = _timed(judging, device) * (1 if tokenizer is None else study.judging.samples / samples)
+    return step * arm.training.steps + once * (study.judging.evaluations + 2)
 
 
 def _measuring(study: RenderingStudy, arm: RenderingArm, device: torch.device) -> float:
@@ -174,14 +189,20 @@ def _fitted(settings: TokenizerSettings, images: Tensor) -> tuple[FittedTokenize
     return FittedTokenizer("", settings, {}, tokenizer, log), short + per_step * steps
 
 
-def _arm(setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge) -> float:
-    """Seconds of training and judging all members of an arm."""
+def named_arm(name: str, together: int, members: int) -> str:
+    """The part of a forecast that is an arm's training."""
+    return f"arm {name}" + (f", {together} member{'s' * (together > 1)} at a time" if together < members else "")
+
+
+def _arm(setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge, seeds: Seeds) -> float:
+    """Seconds of training and judging these members of an arm."""
+    setting = replace(setting, study=setting.study.model_copy(update={"seeds": seeds}))
     setting, device = setting_of(setting, arm), setting.device
     trainer = make_trainer(setting, arm, entry)
     step = _step_time(trainer, device)
     # On a CPU a few samples of each composition are timed and scaled up; a GPU must see them all to be filled.
     judging = setting.study.judging
-    samples = judging.samples if device.type == "cuda" else min(judging.samples, 8)
+    samples = judging.samples if device.type == "cuda" else min(judging.samples, 32)
     few = replace(
         setting, study=setting.study.model_copy(update={"judging": judging.model_copy(update={"samples": samples})})
     )

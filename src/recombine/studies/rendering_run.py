@@ -28,6 +28,7 @@ from recombine.nets.decoders import Decoder, build_decoder
 from recombine.progress import say, track
 from recombine.studies.arms import evaluation_steps
 from recombine.studies.bridge import draw_samples, make_generator, open_tokenizer, tokenized
+from recombine.studies.memory import Seeds, in_parts
 from recombine.studies.rendering import RenderingArm, RenderingStudy
 from recombine.studies.results import NAME as RESULTS
 from recombine.studies.store import Store, claim_folder
@@ -57,6 +58,7 @@ class RenderedArm:
     tokenizer: dict[str, Any] | None  # what is known of a generator's tokenizer
     code: str | None  # the version that made it
     hardware: dict[str, Any] | None
+    members_at_once: list[int]
 
     @property
     def last(self) -> Judged:
@@ -117,9 +119,57 @@ def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device
     """Train and judge an arm, or take it from the store."""
     arm = study.arms[name]
     recipe = recipe_of(study, arm, device)
-    if not store.has(KIND, recipe):
-        _train(study, name, arm, store, recipe, device)
+
+    def of(seeds: Seeds) -> dict[str, Any]:
+        return recipe | {"seeds": list(seeds)}
+
+    def train(seeds: Seeds) -> None:
+        some = study.model_copy(update={"seeds": seeds})
+        try:
+            _train(some, name, arm, store, of(seeds), device)
+        except torch.OutOfMemoryError:
+            _work_of(store, of(seeds)).remove()  # nobody will go on with it
+            raise
+
+    parts = in_parts(name, study.seeds, lambda seeds: store.has(KIND, of(seeds)), train)
+    if len(parts) > 1:
+        _join(study, arm, store, recipe, [(len(seeds), of(seeds)) for seeds in parts])
     return stored_arm(arm, store, recipe)
+
+
+def _join(
+    study: RenderingStudy, arm: RenderingArm, store: Store, recipe: dict[str, Any], parts: list[tuple[int, Any]]
+) -> None:
+    """Store the parts of an arm, (members, recipe) each, as the whole that the analyses open."""
+    loaded = [store.load(KIND, own) for _, own in parts]
+    first, facts = loaded[0]
+
+    def joined(key: str) -> Tensor:
+        axis = int(key.startswith("judged.") and first[f"{key.rpartition('.')[0]}.mse"].dim() == 3)  # samples in front
+        return torch.cat([tensors[key] for tensors, _ in loaded], axis)
+
+    tensors = {key: t if key == "images" else joined(key) for key, t in first.items()}
+    losses = {step: [loss for _, own in loaded for loss in own["losses"][step]] for step in facts["losses"]}
+    facts = facts | {"losses": losses, "seconds": sum(own["seconds"] for _, own in loaded)}
+    facts |= {"members_at_once": [members for members, _ in parts]}
+    if arm.decoder is not None:  # of generators only the samples are looked at
+        whole = build_decoder(arm.decoder, arm.code().widths, arm.world.image_size, study.seeds).state_dict()
+        weights = [store.load(WEIGHTS, own)[0] for _, own in parts]
+        shared = {key: whole[_in_decoder(key)].shape == t.shape for key, t in weights[0].items()}
+        together = {
+            key: t if shared[key] else torch.cat([own[key] for own in weights]) for key, t in weights[0].items()
+        }
+        store.save(WEIGHTS, recipe, together, {})
+    store.save(KIND, recipe, tensors, facts)
+
+
+def _in_decoder(key: str) -> str:
+    """The name in a decoder of a weight or buffer as a trainer's state names it."""
+    return key.partition(".")[2].removeprefix("decoder.")
+
+
+def _work_of(store: Store, recipe: dict[str, Any]) -> "_Work":
+    return _Work(store.folder / f"{KIND}-{store.key(KIND, recipe)}.work")
 
 
 def stored_arm(arm: RenderingArm, store: Store, recipe: dict[str, Any]) -> RenderedArm:
@@ -141,22 +191,23 @@ def stored_arm(arm: RenderingArm, store: Store, recipe: dict[str, Any]) -> Rende
         facts["tokenizer"],
         facts["code"],
         facts["hardware"],
+        facts["members_at_once"],
     )
 
 
 def _train(
     study: RenderingStudy, name: str, arm: RenderingArm, store: Store, recipe: dict[str, Any], device: torch.device
 ) -> None:
+    started = time.perf_counter()
     plane, code = arm.plane().to(device), arm.code()
     entry = open_tokenizer(arm, plane, store, device)
     tokenizer = None if entry is None else entry.tokenizer
     trainer = make_trainer(arm, study.seeds, plane.to(torch.device("cpu")), code, device, tokenizer)
     codes, pictures = code(plane.cells), None
-    work = _Work(store.folder / f"{KIND}-{store.key(KIND, recipe)}.work")
+    work = _work_of(store, recipe)
     judged, losses, earlier = work.resume(trainer)
     if trainer.steps_done:
         say(f"arm {name}: going on at step {trainer.steps_done} of {arm.training.steps}")
-    started = time.perf_counter()
     stops = evaluation_steps(arm.training.steps, study.judging.evaluations)
     previous = max([0, *(stop for stop in stops if stop <= trainer.steps_done)])
     with track(arm.training.steps, f"arm {name}", done=trainer.steps_done) as advance:
@@ -193,6 +244,7 @@ def _train(
         "tokenizer": None if entry is None else entry.facts,
         "code": provenance.code_version(),
         "hardware": provenance.hardware(device),
+        "members_at_once": [study.members],
     }
     store.save(KIND, recipe, tensors, facts)
     work.remove()
@@ -289,12 +341,7 @@ def open_arm(study: RenderingStudy, name: str, store: Store | Path, device: torc
     tensors, _ = kept.load(WEIGHTS, recipe)
     code = arm.code()
     decoder = build_decoder(arm.decoder, code.widths, arm.world.image_size, study.seeds)
-    weights = {
-        key.partition(".")[2].removeprefix("decoder."): t
-        for key, t in tensors.items()
-        if key.startswith(("weight.", "buffer."))
-    }
-    decoder.load_state_dict(weights)
+    decoder.load_state_dict({_in_decoder(key): t for key, t in tensors.items()})
     return OpenedArm(decoder.to(place).eval(), code, arm.plane().to(place))
 
 
@@ -398,6 +445,7 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
                     "seconds": arm.seconds,
                     "code": arm.code,
                     "hardware": arm.hardware,
+                    "members_at_once": arm.members_at_once,
                     "tokenizer": arm.tokenizer,
                     "dtype": str(arm.settings.dtype(device)),
                     "trained_cells": int(arm.plane.trained.sum()),

@@ -1,0 +1,75 @@
+"""Members that do not fit into memory together: fewer at a time, and it is said. Members never touch each other, so
+their numbers do not depend on it (but for rounding)."""
+
+import gc
+from collections.abc import Callable
+
+import torch
+
+from recombine.errors import UserError
+from recombine.progress import say
+
+Seeds = tuple[int, ...]
+
+
+def halves(seeds: Seeds) -> tuple[Seeds, Seeds]:
+    """The first half is the larger one."""
+    half = (len(seeds) + 1) // 2
+    return seeds[:half], seeds[half:]
+
+
+def in_parts(name: str, seeds: Seeds, made: Callable[[Seeds], bool], make: Callable[[Seeds], None]) -> list[Seeds]:
+    """Make the members of an arm together, or where that runs out of memory each half by itself, and so on. Returns the
+    seeds of each part. What an earlier call has `made`, together or in parts, is not made again."""
+    parts = _made_parts(seeds, made)
+    if parts is not None:
+        return parts
+    try:
+        make(seeds)
+    except torch.OutOfMemoryError as error:
+        if len(seeds) == 1:
+            raise alone_too_large(name) from error
+    else:
+        return [seeds]
+    # Outside of the except block: there the error's traceback would hold the memory.
+    release()
+    first, second = halves(seeds)
+    say(f"arm {name}: {len(seeds)} members do not fit into memory together; going on with {len(first)} at a time")
+    return in_parts(name, first, made, make) + in_parts(name, second, made, make)
+
+
+def _made_parts(seeds: Seeds, made: Callable[[Seeds], bool]) -> list[Seeds] | None:
+    """The parts that an earlier call has made of these members; None if any is missing."""
+    if made(seeds):
+        return [seeds]
+    if len(seeds) == 1:
+        return None
+    parts = [_made_parts(half, made) for half in halves(seeds)]
+    return None if None in parts else [part for some in parts if some for part in some]
+
+
+def timed_in_parts(name: str, seeds: Seeds, seconds_of: Callable[[Seeds], float]) -> tuple[float, int]:
+    """What `in_parts` will take, and how many members it will have at a time: `seconds_of` times the first part."""
+    try:
+        return seconds_of(seeds), len(seeds)
+    except torch.OutOfMemoryError as error:
+        if len(seeds) == 1:
+            raise alone_too_large(name) from error
+    release()
+    first, _ = halves(seeds)
+    seconds, at_once = timed_in_parts(name, first, seconds_of)
+    return seconds * len(seeds) / len(first), at_once
+
+
+def alone_too_large(name: str) -> UserError:
+    return UserError(
+        f"arm {name} does not fit into memory even with one member: lower training.batch, training.size or "
+        "judging.samples."
+    )
+
+
+def release() -> None:
+    """Give back what nobody holds any more."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
