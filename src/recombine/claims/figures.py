@@ -67,13 +67,19 @@ def draw(verdict: Verdict, path: Path) -> Path:
 
 def heading(figure: Any, verdict: Verdict, what: str) -> None:
     """The claim, the verdict on it as a coloured chip, and what is shown."""
+    name = f"{verdict.id}  {verdict.claim.title}"
+    titled(figure, name, verdict.verdict, CHIPS[verdict.verdict], verdict.claim.statement, what)
+
+
+def titled(figure: Any, title: str, word: str, colour: str, statement: str, what: str) -> None:
+    """A title with a word beside it as a coloured chip, and two lines below."""
     bold = {"fontsize": 15, "fontweight": "bold", "color": "#111"}
-    name = figure.text(0.05, 0.925, f"{verdict.id}  {verdict.claim.title}", **bold)
-    box = {"boxstyle": "round,pad=0.35,rounding_size=0.5", "facecolor": CHIPS[verdict.verdict], "edgecolor": "none"}
+    name = figure.text(0.05, 0.925, title, **bold)
+    box = {"boxstyle": "round,pad=0.35,rounding_size=0.5", "facecolor": colour, "edgecolor": "none"}
     ends = name.get_window_extent(figure.canvas.get_renderer()).transformed(figure.transFigure.inverted())
     place = {"va": "baseline", "fontsize": 10.5, "fontweight": "bold", "color": "white", "bbox": box}
-    figure.text(ends.x1 + 0.02, 0.93, verdict.verdict, **place)
-    figure.text(0.05, 0.862, verdict.claim.statement, fontsize=10.5, color=INK)
+    figure.text(ends.x1 + 0.02, 0.93, word, **place)
+    figure.text(0.05, 0.862, statement, fontsize=10.5, color=INK)
     figure.text(0.05, 0.812, what, fontsize=9, color=QUIET)
 
 
@@ -88,7 +94,7 @@ def _published(axes: Any, shown: list[Shown]) -> None:
         by_eye = one.curve in BY_EYE
         style: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "markersize": 3.5} if by_eye else {}
         axes.plot(steps[keep], 100 * values[keep], color=COLOURS[one.colour], linewidth=1.5, clip_on=False, **style)
-    _steps(axes, longest)
+    over_steps(axes, longest)
     if any(one.curve in BY_EYE for one in shown):
         place = {"transform": axes.transAxes, "ha": "right", "va": "top", "fontsize": 8, "color": QUIET}
         axes.text(0.98, 0.97, "dashed: read by eye", **place)
@@ -100,24 +106,27 @@ def _ours(axes: Any, found: Finding, bare: bool) -> None:
     longest = 0.0
     for one in found.shown:
         curve = one.arm.curve()
-        mean = curve.values.mean(axis=1)
-        n = curve.values.shape[1]
-        reach = stats.t.ppf(0.975, n - 1) * curve.values.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else 0 * mean
-        low, high = np.clip(mean - reach, 0, 1), np.clip(mean + reach, 0, 1)
-        colour = COLOURS[one.colour]
-        axes.fill_between(curve.steps, 100 * low, 100 * high, color=colour, alpha=0.16, linewidth=0)
-        axes.plot(curve.steps, 100 * mean, color=colour, linewidth=2, clip_on=False)
+        band(axes, curve.steps, curve.values, COLOURS[one.colour])
         longest = max(longest, float(curve.steps[-1]))
     if len({one.arm.steps for one in found.shown}) == 1:
         axes.axvspan(0.8 * longest, longest, color="#f1f2f5", zorder=0, linewidth=0)
     seeds = found.ours.n
     axes.set_title(f"Here: mean and 95 % interval of {seeds} seeds", fontsize=10, loc="left", color=INK, pad=8)
-    _steps(axes, longest)
+    over_steps(axes, longest)
     if bare:
         axes.set_yticklabels([])
 
 
-def _steps(axes: Any, longest: float) -> None:
+def band(axes: Any, steps: np.ndarray, values: np.ndarray, colour: str, label: str | None = None) -> None:
+    """The mean of curves (E, S) over seeds, with its 95 % interval."""
+    mean, n = values.mean(axis=1), values.shape[1]
+    reach = stats.t.ppf(0.975, n - 1) * values.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else 0 * mean
+    low, high = np.clip(mean - reach, 0, 1), np.clip(mean + reach, 0, 1)
+    axes.fill_between(steps, 100 * low, 100 * high, color=colour, alpha=0.16, linewidth=0)
+    axes.plot(steps, 100 * mean, color=colour, linewidth=2, clip_on=False, label=label)
+
+
+def over_steps(axes: Any, longest: float) -> None:
     """Shares from 0 to 100 % over training steps."""
     axes.set_xlim(0, longest)
     axes.set_ylim(0, 100)
@@ -143,7 +152,7 @@ def _ends(axes: Any, found: Finding) -> None:
     place, spread = 0.0, 0.03 * (len(found.shown) + len(found.extras))  # the same height, however many rows
     for one in found.shown:
         values = one.arm.values(Measure(), one.arm.seeds)
-        _row(axes, place, spread, values, COLOURS[one.colour], one.published)
+        row(axes, place, spread, values, COLOURS[one.colour], one.published)
         names.append((place, one.label, COLOURS[one.colour]))
         place += 1
     if found.extras:
@@ -152,7 +161,7 @@ def _ends(axes: Any, found: Finding) -> None:
         axes.text(-0.04, place + 0.3, found.extras_title, ha="right", **over)
         place += 1
     for extra in found.extras:
-        _row(axes, place, spread, np.array(extra.values), COLOURS[extra.colour], extra.published)
+        row(axes, place, spread, np.array(extra.values), COLOURS[extra.colour], extra.published)
         names.append((place, extra.label, COLOURS[extra.colour]))
         place += 1
     axes.set_yticks([where for where, _, _ in names], [name for _, name, _ in names])
@@ -170,7 +179,7 @@ def _ends(axes: Any, found: Finding) -> None:
     axes.set_xlabel(f"◇ {found.diamond}", fontsize=8.5, color=QUIET, labelpad=3)
 
 
-def _row(axes: Any, place: float, spread: float, values: np.ndarray, colour: str, published: float | None) -> None:
+def row(axes: Any, place: float, spread: float, values: np.ndarray, colour: str, published: float | None) -> None:
     """Seeds above the line, the mean on it, the published number below."""
     heights = place - spread * (0.9 + np.linspace(0, 1, len(values)))
     axes.plot(100 * values, heights, "o", color=colour, alpha=0.45, markersize=3.2, clip_on=False, markeredgewidth=0)

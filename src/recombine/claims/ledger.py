@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from recombine.claims import conditioning, jepa, ladder, rendering, tokenizer, untested
+from recombine.claims.asking import BY_PROBE, few_samples, own_limits, put
+from recombine.claims.explanations import EXPLANATIONS
 from recombine.claims.tables import Measure, StudyTable, open_study
 from recombine.claims.verdicts import Claim, Finding, Part, Untested, Verdict
 from recombine.errors import UserError
-from recombine.report.words import join
 
 CLAIMS: tuple[Claim, ...] = (
     ladder.CLAIM,
@@ -21,7 +22,7 @@ CLAIMS: tuple[Claim, ...] = (
 FIGURES = "figures"  # the folder beside the studies that holds RESULTS.md's own pictures
 
 OTHERWISE = {
-    "Judged by the probe alone (valid or not)": Measure("joint_probe_only"),
+    BY_PROBE: Measure("joint_probe_only"),
     "Judged at the last evaluation alone": Measure(when="end"),
     "Judged at each seed's peak": Measure(when="peak"),
 }
@@ -53,7 +54,7 @@ def is_figures(folder: Path) -> bool:
     """Whether this is the folder that RESULTS.md keeps its pictures in: `results/*` names it beside the studies."""
     if folder.name != FIGURES or not folder.is_dir():
         return False
-    names = {claim.id for claim in CLAIMS}
+    names = {claim.id for claim in CLAIMS} | {one.id for one in EXPLANATIONS}
     return all(path.suffix == ".png" and path.stem in names for path in folder.iterdir())
 
 
@@ -66,21 +67,9 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     """One claim's verdict: that of the best study that can answer, with what the others say beside it."""
     if claim.judge is None:
         return Verdict(claim, "untested", None, (claim.why_untested,))
-    found: list[Finding] = []
-    reasons = []
-    for name in claim.studies:
-        if name not in studies:
-            continue
-        try:
-            found.append(claim.judge(studies[name], studies, Measure()))
-        except Untested as reason:
-            reasons.append(str(reason))
+    found, why = put(claim.studies, claim.judge, studies)
     if not found:
-        absent = f"no result of the study {join(list(claim.studies), 'or')} was given"
-        shrunk = [name for name in claim.studies if f"{name}-shrunk" in studies]
-        if shrunk:
-            absent += f" ({shrunk[0]}-shrunk is a smoke test, from which nothing is judged)"
-        return Verdict(claim, "untested", None, (_sentence("; ".join(reasons) or absent),))
+        return Verdict(claim, "untested", None, (why,))
     answered = [one for one in found if one.verdict != "untested"]
     first = (answered or found)[0]
     evidence = [part.sentence for part in first.parts if part.sentence and not _limits(part)]
@@ -88,11 +77,8 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     evidence += [*first.notes, *_beside(claim, [one for one in found if one is not first])]
     if not first.study.is_plane:  # there one picture of every cell is judged, at the end and by one measure
         limits += _otherwise(claim, first, studies)
-        samples = _fewest_samples(first)
-        if samples < 128:
-            limits.append(f"Each composition was judged on {samples} pictures per evaluation only.")
-    if first.study.finished.limits:
-        limits.append(f"The study's own limits: {first.study.finished.limits}")
+        limits += few_samples(first.study, first.arms.values())
+    limits += own_limits(first.study)
     return Verdict(claim, first.verdict, first, tuple(evidence), tuple(limits))
 
 
@@ -124,12 +110,3 @@ def _otherwise(claim: Claim, first: Finding, studies: Mapping[str, StudyTable]) 
                 f"{words}, the verdict would be: {other.verdict} ({claim.text(other.ours.mean)}{claim.unit_text})."
             )
     return notes
-
-
-def _fewest_samples(finding: Finding) -> int:
-    names = set(finding.arms.values())
-    return min(row["n"] for row in finding.study.finished.rows if row["arm"] in names)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."

@@ -15,8 +15,12 @@ STUDIES = {
     "C3": ("conditioning",),
     "C4": ("jepa", "objectives", "as_published"),
     "C5": ("jepa-layers", "jepa"),
+    "E1": ("objectives", "discrete", "jepa", "as_published"),
+    "E2": ("conditioning",),
+    "E3": ("tokenizers", "objectives", "as_published"),
 }
-"""The studies that can answer each claim, the best first: it gives the verdict, the others stand beside."""
+"""The studies that can answer each claim or explanation, the best first: it gives the verdict, the others stand
+beside."""
 
 CONTROLS = ("discrete",)
 """Studies whose categorical models count against C1 if they compose."""
@@ -26,6 +30,9 @@ SEARCHES = ("jepa-search", "jepa-layers")
 
 MISLABELLED = ("mislabelled",)
 """Studies that follow the variant of dropout that tells class 0, beside the one that C3 is judged from."""
+
+WITHHELD = ("withheld",)
+"""Studies whose dropout touches some factors only: which factor must be withheld for one to be lost (E2)?"""
 
 CATEGORICAL = ("maskgit", "autoregressive", "discrete_diffusion")
 """Families whose output is a distribution over codes."""

@@ -3,10 +3,12 @@
 Everything in RESULTS.md follows from the studies' folders: the same tables give the same text, to the byte.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from recombine.claims.explain_page import pointer, relative, slug, why_sections
+from recombine.claims.explaining import Answer, Said
+from recombine.claims.explanations import EXPLANATIONS, explain
 from recombine.claims.ledger import CLAIMS, FIGURES, make_ledger, open_studies
 from recombine.claims.rendering_judges import SCALING
 from recombine.claims.tables import StudyTable
@@ -18,6 +20,7 @@ from recombine.report.page import duration
 from recombine.report.words import join
 
 MARKS: dict[Word, str] = {"reproduced": "●", "partly": "◐", "not reproduced": "○", "untested": "·"}
+SAID: dict[Said, str] = {"supported": "●", "contradicted": "○", "cannot tell": "◐"}
 PAPERS = {"C": ("objectives study", "arXiv 2510.03075"), "F": ("forced-rendering study", "arXiv 2501.18797")}
 
 
@@ -67,8 +70,29 @@ def print_ledger(verdicts: Sequence[Verdict]) -> None:
         console().print(f"{MARKS['untested']} {line}")
 
 
-def untested_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Claims that have no test or no answer, grouped by the reason: "C6 and C7: It needs ..."."""
+def print_why(answers: Sequence[Answer]) -> None:
+    """The explanations in the terminal: each question with its answer, and what is said of its rivals."""
+    from rich.table import Table
+
+    table = Table(
+        title="Why: explanations that no paper gives, put to the same tables", title_justify="left", expand=True
+    )
+    table.add_column("")
+    table.add_column("question", overflow="fold", ratio=2)
+    table.add_column("answer", overflow="fold", ratio=4)
+    table.add_column("explanations", overflow="fold", ratio=3)
+    for answer in answers:
+        if answer.finding is not None:
+            said = "\n".join(f"{SAID[one.word]} {one.rival}: {one.word}" for one in answer.finding.outcomes)
+            table.add_row(answer.id, answer.explanation.question, answer.text, said)
+    if table.row_count:
+        console().print(table)
+    for line in untested_lines(answers):
+        console().print(f"{MARKS['untested']} {line}")
+
+
+def untested_lines(verdicts: Sequence[Verdict] | Sequence[Answer]) -> list[str]:
+    """Claims or explanations that have no test or no answer, grouped by the reason: "C6 and C7: It needs ..."."""
     groups: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.finding is None:
@@ -84,33 +108,48 @@ def _run_of(ids: list[str]) -> str:
     return join(ids)
 
 
-def write_page(path: Path, folders: Sequence[Path]) -> list[Verdict]:
-    """Write RESULTS.md at `path` and its figures in results/figures beside it; returns the ledger."""
+def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list[Answer]]:
+    """Write RESULTS.md at `path` and its figures in results/figures beside it; returns the ledger and the answers."""
+    from recombine.claims.explain_figures import draw_answer
     from recombine.claims.figures import draw
 
     if path.suffix != ".md" or path.is_dir():
         raise UserError(f"cannot write the results to {path}; give a file whose name ends in .md, say RESULTS.md.")
     studies = open_studies(folders)
-    verdicts = make_ledger(studies)
+    verdicts, answers = make_ledger(studies), explain(studies)
     pictures = path.parent / "results" / FIGURES
-    for verdict in verdicts:
-        picture = pictures / f"{verdict.id}.png"
-        if verdict.finding is not None:
-            draw(verdict, picture)
-        elif picture.exists():  # of an earlier ledger that could still tell
-            try:
-                picture.unlink()
-            except OSError as error:
-                raise cannot_write(picture, error) from error
-    write_atomic(path, page_text(verdicts, studies, path.parent))
-    return verdicts
+    rows: list[Verdict | Answer] = [*verdicts, *answers]
+    for one in rows:
+        picture = pictures / f"{one.id}.png"
+        if one.finding is None:
+            _remove(picture)  # of an earlier ledger that could still tell
+        elif isinstance(one, Answer):
+            draw_answer(one, picture)
+        else:
+            draw(one, picture)
+    write_atomic(path, page_text(verdicts, studies, path.parent, answers))
+    return verdicts, answers
 
 
-def page_text(verdicts: Sequence[Verdict], studies: Mapping[str, StudyTable], home: Path) -> str:
-    """RESULTS.md, for a place in the folder `home`."""
-    parts = [_top(verdicts), _ledger(verdicts)]
+def _remove(picture: Path) -> None:
+    try:
+        picture.unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(picture, error) from error
+
+
+def page_text(
+    verdicts: Sequence[Verdict],
+    studies: Mapping[str, StudyTable],
+    home: Path,
+    answers: Sequence[Answer] | None = None,
+) -> str:
+    """RESULTS.md, for a place in the folder `home`; `answers` are those of the same studies, asked for if not given."""
+    answers = explain(studies) if answers is None else answers
+    parts = [_top(verdicts), _ledger(verdicts), *pointer(answers)]
     parts += [_section(verdict, home) for verdict in verdicts if verdict.finding]
-    waiting = untested_lines(verdicts)
+    parts += why_sections(answers, home)
+    waiting = [*untested_lines(verdicts), *untested_lines(answers)]
     if waiting:
         parts.append("## Not tested\n\n" + "\n".join(f"- {line}" for line in waiting))
     parts.append(_runs(studies, home))
@@ -159,9 +198,7 @@ def heading(verdict: Verdict) -> str:
 
 
 def anchor(verdict: Verdict) -> str:
-    """The address that a heading gets where Markdown is shown: small letters, spaces as hyphens, no marks."""
-    kept = "".join(letter for letter in heading(verdict).lower() if letter.isalnum() or letter in " -")
-    return kept.replace(" ", "-")
+    return slug(heading(verdict))
 
 
 def _section(verdict: Verdict, home: Path) -> str:
@@ -177,7 +214,7 @@ def _section(verdict: Verdict, home: Path) -> str:
     ]
     if verdict.limits:
         lines.append(f"**Limits.** {' '.join(verdict.limits)}")
-    folder = _relative(found.study.folder, home)
+    folder = relative(found.study.folder, home)
     lines.append(f"From [{found.study.name}]({folder}): {arms}.")
     return "\n\n".join(lines)
 
@@ -199,12 +236,16 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
             *([duration(float(seconds))] if isinstance(seconds, int | float) else []),
             _extent(study),
         ]
-        used = (
-            "" if name == SCALING or any(name in claim.studies for claim in CLAIMS) else " No claim is judged from it."
-        )
+        used = "" if name in _read_from() else " No claim is judged from it."
         missing = f" **Incomplete:** {' '.join(study.incomplete)}" if study.incomplete else ""
-        parts.append(f"- [{name}]({_relative(study.folder, home)}): {', '.join(said)}.{used}{missing}")
+        parts.append(f"- [{name}]({relative(study.folder, home)}): {', '.join(said)}.{used}{missing}")
     return parts[0] + "\n\n" + "\n".join(parts[1:])
+
+
+def _read_from() -> set[str]:
+    """The studies that a claim or an explanation reads."""
+    found = {SCALING} | {name for claim in CLAIMS for name in claim.studies}
+    return found | {name for one in EXPLANATIONS for name in (*one.studies, *one.beside)}
 
 
 def _extent(study: StudyTable) -> str:
@@ -219,7 +260,3 @@ def _extent(study: StudyTable) -> str:
 def _span(numbers: set[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _relative(folder: Path, home: Path) -> str:
-    return Path(os.path.relpath(folder.resolve(), home.resolve())).as_posix()

@@ -60,11 +60,22 @@ def widths(curve: Curve, seeds: list[int]) -> tuple[np.ndarray, float]:
     return np.array([one for one, _ in pairs]), float(np.mean([finest for _, finest in pairs]))
 
 
-def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure) -> Finding:
-    testing.column_there(study, measure)
+def find(study: StudyTable) -> dict[str, Arm]:
+    """DiT on both kinds of tokens; raises Untested where one is not there."""
     vq = lookup.nearest(lookup.matching(study, lookup.dit_on("vqvae")), None, ())
     vae = lookup.nearest(lookup.matching(study, lookup.dit_on("vae")), vq, ("tokenizer",))
-    arms = testing.need({VAE: vae, VQ: vq}, study)
+    return testing.need({VAE: vae, VQ: vq}, study)
+
+
+def risen(arms: Mapping[str, Arm], column: str, seeds: list[int]) -> list[int]:
+    """The seeds that compose with every arm: only those have a rise to look at."""
+    finals = [arm.values(Measure(column), seeds) for arm in arms.values()]
+    return [seed for i, seed in enumerate(seeds) if all(final[i] >= COMPOSES.value for final in finals)]
+
+
+def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure) -> Finding:
+    testing.column_there(study, measure)
+    arms = find(study)
     seeds = testing.agreed_seeds(study, list(arms.values()))
     rise, extras = _gradual(arms, measure, seeds)
     doubt = "where they end is not yet known"
@@ -123,22 +134,21 @@ def _alike(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> Part:
 def _gradual(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> tuple[Part, tuple[Extra, ...]]:
     name = "VAE rises gradually, VQ abruptly"
     curves = {label: arm.curve(measure.column) for label, arm in arms.items()}
-    finals = {label: dict(zip(seeds, curve.at("last fifth", seeds), strict=True)) for label, curve in curves.items()}
-    risen = [seed for seed in seeds if all(finals[label][seed] >= COMPOSES.value for label in arms)]
-    if len(risen) < testing.FEWEST_SEEDS.value:
-        return Part(name, "open", f"Only {len(risen)} seeds compose with both, too few to compare how they rise."), ()
-    found = {label: widths(curve, risen) for label, curve in curves.items()}
+    up = risen(arms, measure.column, seeds)
+    if len(up) < testing.FEWEST_SEEDS.value:
+        return Part(name, "open", f"Only {len(up)} seeds compose with both, too few to compare how they rise."), ()
+    found = {label: widths(curve, up) for label, curve in curves.items()}
     spans = {label: interval(values, share=True) for label, (values, _) in found.items()}
     test = paired(found[VAE][0], found[VQ][0])
     extras = tuple(Extra(label, tuple(found[label][0]), COLOURS[label], WIDTHS[label]) for label in arms)
     sentence = (
-        f"The rise has width {_width(spans[VAE])} with VAE and {_width(spans[VQ])} with VQ tokens (0 is a jump, 0.75 a "
-        f"straight line from the start; {len(risen)} of {len(seeds)} seeds compose with both)"
+        f"The rise has width {width_text(spans[VAE])} with VAE and {width_text(spans[VQ])} with VQ tokens (0 is a "
+        f"jump, 0.75 a straight line from the start; {len(up)} of {len(seeds)} seeds compose with both)"
     )
     if all(spans[label].mean <= found[label][1] for label in arms):
         finest = max(finest for _, finest in found.values())
         return Part(name, "open", f"{sentence}, but the evaluations cannot show less than {finest:.2f}."), extras
-    trained = {label: widths(arm.curve(measure.column, 0), risen)[0].mean() for label, arm in arms.items()}
+    trained = {label: widths(arm.curve(measure.column, 0), up)[0].mean() for label, arm in arms.items()}
     beside = f"; on trained compositions it is {trained[VAE]:.2f} and {trained[VQ]:.2f}"
     clear = test.p is not None and testing.is_clear(test, test.p)
     if clear and test.mean >= WIDER.value and spans[VAE].mean > found[VAE][1]:
@@ -148,7 +158,7 @@ def _gradual(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> tup
     return Part(name, "failed", f"{sentence}: no clear difference of at least {WIDER.value:.2f}{beside}."), extras
 
 
-def _width(found: Interval) -> str:
+def width_text(found: Interval) -> str:
     if found.low is None or found.high is None or found.low == found.high:
         return f"{found.mean:.2f}"
     return f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"

@@ -1,0 +1,121 @@
+"""One figure per explanation, of up to three panels: curves over training, a row of dots per number, a grid of losses.
+
+A colour is one kind of curve in a panel; its name stands in that colour.
+"""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recombine.claims.explaining import Answer, Dots, Grid, Lines, Panel, Word
+from recombine.claims.figures import COLOURS, GRID, HIGH, INK, QUIET, WIDE, band, bare, over_steps, row, titled
+from recombine.files import write_atomic
+from recombine.report.words import points
+
+CHIPS: dict[Word, str] = {
+    "explained": "#1a7f37",
+    "not explained": "#c62828",
+    "cannot tell": "#b26a00",
+    "untested": "#6b7280",
+}
+LETTER = 0.006  # width of a letter of a row's name, as a share of the figure
+LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.05, 0.135, 0.545
+
+
+def draw_answer(answer: Answer, path: Path) -> Path:
+    """Write an explanation's figure as a PNG. Needs a finding; the same tables give the same picture."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    found = answer.finding
+    if found is None:
+        raise ValueError(f"{answer.id} has no finding to draw")
+    names = [_names(panel) for panel in found.panels]
+    room = RIGHT - LEFT - GAP * (len(names) - 1) - sum(names)
+    with matplotlib.rc_context({"font.family": "DejaVu Sans", "figure.facecolor": "white"}):
+        figure = Figure(figsize=(WIDE, HIGH), dpi=150)
+        FigureCanvasAgg(figure)
+        begin = LEFT
+        for panel, name in zip(found.panels, names, strict=True):
+            wide = room / len(names)
+            axes = figure.add_axes((begin + name, BOTTOM, wide, TALL))
+            axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=22)
+            _draw(axes, panel)
+            begin += name + wide + GAP
+        said = "; ".join(f"{one.rival}: {one.word}" for one in found.outcomes)
+        said = f"{said[0].upper()}{said[1:]}."
+        title = f"{answer.id}  {answer.explanation.title}"
+        titled(figure, title, answer.word, CHIPS[answer.word], answer.explanation.question, said)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+    write_atomic(path, buffer.getvalue())
+    return path
+
+
+def _names(panel: Panel) -> float:
+    """Room for the longest name beside a panel, as a share of the figure."""
+    rows = [one.label for one in panel.rows] if isinstance(panel, Dots) else list(getattr(panel, "rows", ()))
+    return LETTER * max(map(len, rows), default=0)
+
+
+def _draw(axes: Any, panel: Panel) -> None:
+    if isinstance(panel, Lines):
+        _lines(axes, panel)
+    elif isinstance(panel, Dots):
+        _dots(axes, panel)
+    else:
+        _grid(axes, panel)
+
+
+def _lines(axes: Any, panel: Lines) -> None:
+    """Means with their intervals; or every seed, thin, with the mean of all."""
+    for one in panel.lines:
+        colour = COLOURS[one.colour]
+        if panel.every_seed:
+            axes.plot(one.steps, 100 * one.values, color=colour, linewidth=0.9, alpha=0.55)
+            axes.plot([], [], color=colour, label="each seed")
+            mean = {"color": INK, "linewidth": 2, "linestyle": (0, (4, 2)), "label": "mean, dashed"}
+            axes.plot(one.steps, 100 * one.values.mean(axis=1), **mean)
+        else:
+            band(axes, one.steps, one.values, colour, one.label)
+    over_steps(axes, max(float(one.steps[-1]) for one in panel.lines))
+    if not panel.named:
+        return
+    place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 0.985), "ncols": 3, "borderpad": 0, "frameon": False}
+    names = {"fontsize": 8.5, "labelcolor": "linecolor", "handlelength": 0, "handletextpad": 0, "columnspacing": 1.2}
+    axes.legend(**place, **names)
+
+
+def _dots(axes: Any, panel: Dots) -> None:
+    """A dot per seed, the mean with its interval; the first row on top."""
+    spread = 0.03 * len(panel.rows)
+    for place, one in enumerate(panel.rows):
+        row(axes, place, spread, np.array(one.values), COLOURS[one.colour], one.published)
+    axes.set_yticks(range(len(panel.rows)), [one.label for one in panel.rows])
+    axes.set_ylim(len(panel.rows) - 0.4, -0.6)
+    axes.set_xlim(0, 100)
+    axes.set_xticks(range(0, 101, 50), [f"{v} %" for v in range(0, 101, 50)])
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
+    bare(axes)
+    axes.tick_params(axis="y", pad=8)
+    for label, one in zip(axes.get_yticklabels(), panel.rows, strict=True):
+        label.set_color(COLOURS[one.colour])
+        label.set_fontsize(9)
+    if panel.diamond:
+        axes.set_xlabel(f"◇ {panel.diamond}", fontsize=8.5, color=QUIET, labelpad=3)
+
+
+def _grid(axes: Any, panel: Grid) -> None:
+    """Differences as coloured cells with their points; red is a loss."""
+    axes.imshow(panel.values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
+    for (i, j), value in np.ndenumerate(panel.values):
+        colour = "white" if abs(value) > 0.6 else INK
+        axes.text(j, i, points(float(value)), ha="center", va="center", fontsize=10, color=colour)
+    axes.set_xticks(range(len(panel.columns)), panel.columns)
+    axes.set_yticks(range(len(panel.rows)), panel.rows)
+    bare(axes)
+    axes.spines["bottom"].set_visible(False)
+    axes.set_xlabel("change in points", fontsize=9, color=QUIET, labelpad=3)

@@ -1,0 +1,75 @@
+"""The explanations in RESULTS.md: the section "Why", and the line on top that leads to it."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from recombine.claims.explaining import Answer
+from recombine.claims.ledger import FIGURES
+from recombine.claims.tables import StudyTable
+from recombine.report.words import join
+
+
+def slug(title: str) -> str:
+    """The address that a heading gets where Markdown is shown: small letters, spaces as hyphens, no marks."""
+    kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -")
+    return kept.replace(" ", "-")
+
+
+def relative(folder: Path, home: Path) -> str:
+    return Path(os.path.relpath(folder.resolve(), home.resolve())).as_posix()
+
+
+def _title(answer: Answer) -> str:
+    return f"{answer.id}. {answer.explanation.title}: {answer.word}"
+
+
+def pointer(answers: Sequence[Answer]) -> list[str]:
+    """A line below the ledger that leads to the explanations."""
+    links = [f"[{one.explanation.title}](#{slug(_title(one))})" for one in answers if one.finding is not None]
+    return [f"Why, where no paper says: {join(links)}."] if links else []
+
+
+def why_sections(answers: Sequence[Answer], home: Path) -> list[str]:
+    """The explanations that have an answer: a table of them, and a section each."""
+    known = [(answer, answer.finding) for answer in answers if answer.finding is not None]
+    if not known:
+        return []
+    lines = ["| question | answer | seeds |", "|---|---|---:|"]
+    parts = []
+    for answer, found in known:
+        title = _title(answer)
+        cells = [f"**[{answer.id}](#{slug(title)})** {answer.explanation.question}", found.answer, str(found.ours.n)]
+        lines.append(f"| {' | '.join(cells)} |")
+        said = {one.rival: one for one in found.outcomes}
+        rivals = [
+            f"- **{name}: {said[name].word}.** *{prediction}* {said[name].sentence}"
+            for name, prediction in answer.explanation.rivals.items()
+        ]
+        arms = ", ".join(f"{label} is `{name}`" for label, name in found.arms.items())
+        places = [f"[{study.name}]({relative(study.folder, home)})" for study in (found.study, *found.beside)]
+        section = [
+            f"### {title}",
+            f"{answer.explanation.question} **{found.answer}**",
+            f"![{answer.explanation.title}](results/{FIGURES}/{answer.id}.png)",
+            "\n".join(rivals),
+            " ".join([*answer.evidence, *_digits(found.study)]),
+            *([f"**Limits.** {' '.join(answer.limits)}"] if answer.limits else []),
+            f"From {join(places)}: {arms}.",
+        ]
+        parts += [paragraph for paragraph in section if paragraph]
+    head = (
+        "Explanations that no paper gives. Of each question, rival explanations with what they predict are put to the "
+        "tables; a rival is supported or contradicted where the seeds clearly say so "
+        "([how](docs/claims.md#why-the-explanations)). Rivals need not exclude each other."
+    )
+    return ["## Why", head, "\n".join(lines), *parts]
+
+
+def _digits(study: StudyTable) -> list[str]:
+    """What the digits of a composition stand for."""
+    texts = []
+    for factor in study.finished.part("world").get("factors") or []:
+        values = [f"{i} {value}" for i, value in enumerate(factor["values"])]
+        texts.append(f"{factor['name']} ({', '.join(values)})")
+    return [f"The digits of a composition are {join(texts)}."] if texts else []

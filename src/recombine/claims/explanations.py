@@ -1,0 +1,60 @@
+"""Three explanations that no paper gives, each put to the studies given: the table "Why" below the ledger."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recombine.claims import explain_dropout, explain_peak, explain_rise
+from recombine.claims.asking import BY_PROBE, few_samples, own_limits, put
+from recombine.claims.explaining import Answer, Explained, Explanation
+from recombine.claims.tables import Measure, StudyTable
+from recombine.claims.verdicts import Untested, Verdict
+
+EXPLANATIONS: tuple[Explanation, ...] = (
+    explain_peak.EXPLANATION,
+    explain_dropout.EXPLANATION,
+    explain_rise.EXPLANATION,
+)
+
+
+def explain(studies: Mapping[str, StudyTable], explanations: Sequence[Explanation] = EXPLANATIONS) -> list[Answer]:
+    """The answer to every explanation's question."""
+    return [ask_why(one, studies) for one in explanations]
+
+
+def ask_why(one: Explanation, studies: Mapping[str, StudyTable]) -> Answer:
+    """One answer: that of the best study that can give it, with what the others say beside it."""
+    found, why = put(one.studies, one.judge, studies)
+    if not found:
+        return Answer(one, None, (why,))
+    first = next((other for other in found if other.word != "cannot tell"), found[0])
+    evidence = [*first.notes, *(_same_on(other) for other in found if other is not first)]
+    limits = [one.caveat] if one.caveat else []
+    limits += [sentence for study in (first.study, *first.beside) for sentence in study.incomplete]
+    limits += _otherwise(one, first, studies)
+    limits += few_samples(first.study, first.arms.values())
+    limits += own_limits(first.study)
+    return Answer(one, first, tuple(evidence), tuple(limits))
+
+
+def _same_on(other: Explained) -> str:
+    said = "; ".join(f"{one.rival}: {one.word}" for one in other.outcomes)
+    return f"The same test on the study {other.study.name} ({other.ours.n} seeds): {said}."
+
+
+def _otherwise(one: Explanation, first: Explained, studies: Mapping[str, StudyTable]) -> list[str]:
+    """Where the probe alone would say something else of a rival, that it would."""
+    try:
+        other = one.judge(first.study, studies, Measure("joint_probe_only"))
+    except Untested as reason:
+        return [f"{BY_PROBE}, there is no answer: {reason}."]
+    words = {outcome.rival: outcome.word for outcome in first.outcomes}
+    changed = [f"{now.rival}: {now.word}" for now in other.outcomes if now.word != words[now.rival]]
+    return [f"{BY_PROBE}, it would be said otherwise of {'; '.join(changed)}."] if changed else []
+
+
+def with_why(verdicts: Sequence[Verdict], answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """The objects of `recombine claims --json`: the claims, each with its explanations under "why"."""
+    return [
+        one.to_json() | {"why": [answer.to_json() for answer in answers if answer.explanation.claim == one.id]}
+        for one in verdicts
+    ]

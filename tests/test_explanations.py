@@ -1,0 +1,482 @@
+"""Explanations: every word on every rival can be reached, by tables planted to reach it; and the committed results."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from planted import CONDITIONING, LEVELS, OBJECTIVES, TOKENIZERS, Plan, library, plant
+from planted_cells import FACTORS, WITHHELD, Draw, Shares, far, lean, learned, plant_cells, ramp
+from recombine.claims import explain_dropout, explain_peak, explain_rise
+from recombine.claims.cells import FactorWords, cells, early, inward, late, parted, peaks
+from recombine.claims.explain_figures import draw_answer
+from recombine.claims.explaining import Answer, Explanation, by_share, by_test
+from recombine.claims.explanations import EXPLANATIONS, ask_why, explain
+from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
+from recombine.claims.page import page_text, write_page
+from recombine.claims.tables import Curve, open_study
+from recombine.claims.tokenizer import width
+from recombine.cli import app
+from recombine.judges.statistics import Interval, paired
+
+ROOT = Path(__file__).resolve().parent.parent
+PEAK, DROPOUT, RISE = explain_peak.EXPLANATION, explain_dropout.EXPLANATION, explain_rise.EXPLANATION
+
+
+def words(answer: Answer) -> dict[str, str]:
+    assert answer.finding is not None, answer.evidence
+    return {one.rival: one.word for one in answer.finding.outcomes}
+
+
+def asked(explanation: Explanation, *folders: Path) -> Answer:
+    return ask_why(explanation, open_studies(folders))
+
+
+# E1
+
+
+def maskgit(**level_2: Any) -> Draw:
+    """A MaskGIT that learns what it is trained on; of level-2 each share goes from the first number to the second."""
+
+    def draw(code: str, time: float, seed: int) -> Shares:
+        if not far(code):
+            return {"valid": ramp(time, 0.05, 0.3), "named": 1.0 if time > 0.3 else level_2.get("others", 1.0)}
+        there = {name: ends for name, ends in level_2.items() if name != "others"}
+        return {name: a + (b - a) * ramp(time, 0.3, 0.6) + 0.02 * lean(seed, name) for name, (a, b) in there.items()}
+
+    return draw
+
+
+UNFINISHED, FIXED = explain_peak.UNFINISHED, explain_peak.FIXED
+HABIT, BROKEN = explain_peak.HABIT, explain_peak.BROKEN
+PEAKS: dict[str, tuple[Draw, dict[str, str]]] = {
+    "unfinished pictures, then the habit of training": (
+        maskgit(colour=(0.9, 0.3), valid=(0.2, 0.2), joint=(0.17, 0.03)),
+        {UNFINISHED: "supported", FIXED: "contradicted", HABIT: "supported", BROKEN: "contradicted"},
+    ),
+    "a real peak that is unlearned": (
+        maskgit(colour=(0.8, 0.2), valid=(0.9, 0.9), joint=(0.75, 0.15)),
+        {UNFINISHED: "contradicted", FIXED: "contradicted", HABIT: "supported", BROKEN: "contradicted"},
+    ),
+    "a fixed answer": (
+        maskgit(colour=(0.9, 0.3), valid=(0.05, 0.05), joint=(0.02, 0.02), others=0.1),
+        {UNFINISHED: "supported", FIXED: "supported", HABIT: "contradicted", BROKEN: "contradicted"},
+    ),
+    "pictures that break": (
+        maskgit(valid=(0.8, 0.2), joint=(0.8, 0.2)),
+        {UNFINISHED: "cannot tell", FIXED: "cannot tell", HABIT: "contradicted", BROKEN: "supported"},
+    ),
+    "wrong pictures without a factor that is lost": (  # read as another composition, though the probe names all right
+        maskgit(valid=(0.8, 0.8), joint=(0.8, 0.2)),
+        {UNFINISHED: "cannot tell", FIXED: "cannot tell", HABIT: "cannot tell", BROKEN: "contradicted"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PEAKS)
+def test_e1(tmp_path: Path, case: str) -> None:
+    draw, expected = PEAKS[case]
+    found = asked(PEAK, plant_cells(tmp_path, OBJECTIVES, {"maskgit": draw}))
+    assert words(found) == expected
+    assert found.word == "explained" or "supported" not in expected.values()
+    assert ("colour" in found.text) == (expected[HABIT] == "supported")
+
+
+def test_e1_cannot_tell_from_seeds_that_differ(tmp_path: Path) -> None:
+    """Half of the seeds lose validity, the other half colour: neither part is clear."""
+
+    def draw(code: str, time: float, seed: int) -> Shares:
+        if not far(code):
+            return {"valid": ramp(time, 0.05, 0.3)}
+        gone = ramp(time, 0.3, 0.6)
+        lost = {"valid": 0.5 - 0.35 * gone} if seed % 2 else {"valid": 0.5, "colour": 1 - gone}
+        return lost | {"joint": 0.5 - 0.35 * gone, "named": 1 - 0.9 * gone}
+
+    found = words(asked(PEAK, plant_cells(tmp_path, OBJECTIVES, {"maskgit": draw})))
+    assert found[HABIT] == found[BROKEN] == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("draw", "reason"),
+    [
+        (maskgit(colour=(0.3, 0.3), valid=(0.2, 0.2), joint=(0.03, 0.03)), "nothing to explain"),
+        (lambda code, time, seed: {"valid": 0.4}, "40"),  # did not learn what it was trained on
+    ],
+)
+def test_e1_is_untested_with_a_reason(tmp_path: Path, draw: Draw, reason: str) -> None:
+    found = asked(PEAK, plant_cells(tmp_path, OBJECTIVES, {"maskgit": draw}))
+    assert found.word == "untested" and reason in found.text and found.finding is None
+
+
+def test_untested_without_factors_seeds_or_studies(tmp_path: Path) -> None:
+    plain = plant(tmp_path / "plain", OBJECTIVES, {"maskgit": Plan(far=0.02, peak=0.6)})
+    assert "does not tell the factors apart" in asked(PEAK, plain).text
+    draw = PEAKS["a real peak that is unlearned"][0]
+    few = plant_cells(tmp_path / "few", OBJECTIVES, {"maskgit": draw}, seeds=range(5))
+    assert "5 seeds" in asked(PEAK, few).text
+    for explanation in (DROPOUT, RISE):
+        assert asked(explanation, few).word == "untested"
+    assert asked(DROPOUT, few).text == "No result of the study conditioning was given."
+
+
+def test_e1_of_the_committed_results() -> None:
+    """The peak that the probe names is hardly ever valid; colour is what MaskGIT then loses, and nothing else."""
+    found = asked(PEAK, ROOT / "results" / "objectives")
+    assert words(found) == {
+        UNFINISHED: "supported",
+        FIXED: "contradicted",
+        HABIT: "supported",
+        BROKEN: "cannot tell",
+    }
+    assert found.finding is not None and found.finding.ours.n == 8
+    assert 0.05 < found.finding.ours.mean < 0.15
+    said = {one.rival: one.sentence for one in found.finding.outcomes}
+    assert "99.5\u00a0%" in said[UNFINISHED] and "towards 101" in said[HABIT]
+    assert "another colour" in found.text and found.limits[0] == PEAK.caveat
+
+
+# E2
+
+
+def dropout(*lost: str, by: str = "shape", to: float = 0.03, valid: float = 1.0) -> Draw:
+    """An arm that loses a factor in these compositions from half of the training on, or validity."""
+
+    def draw(code: str, time: float, seed: int) -> Shares:
+        gone = ramp(time, 0.5, 0.7) if code in lost else 0.0
+        up = ramp(time, 0, 0.2)
+        late_valid = 1 - (1 - valid) * gone
+        return {by: 1 - (1 - to) * gone + 0.01 * lean(seed, by), "valid": min(up, late_valid)}
+
+    return draw
+
+
+CELLS = ("101", "110", "111")
+KEEPS, LOSES = dropout(), dropout(*CELLS)
+INFERRED, WRONG, LONG = explain_dropout.INFERRED, explain_dropout.WRONG, explain_dropout.LONG
+
+
+def conditioning(folder: Path, **arms: Draw) -> Path:
+    every = {"full": KEEPS, "full-dropout": KEEPS, "quantized": KEEPS, "quantized-dropout": LOSES}
+    named = {name.replace("_", "-"): draw for name, draw in arms.items()}
+    return plant_cells(folder / "conditioning", CONDITIONING, every | named)
+
+
+def withheld(folder: Path, **arms: Draw) -> Path:
+    every = {f"{name}-withheld": arms.get(name, KEEPS) for name in FACTORS}
+    return plant_cells(folder / "withheld", WITHHELD, every)
+
+
+def test_e2_the_factor_is_inferred(tmp_path: Path) -> None:
+    """Dropout loses shape late in three compositions; withholding shape alone is enough."""
+    found = asked(DROPOUT, conditioning(tmp_path), withheld(tmp_path, shape=LOSES))
+    assert words(found) == {INFERRED: "supported", WRONG: "contradicted", LONG: "contradicted"}
+    assert "101, 110 and 111 shape" in found.text
+    assert any("towards 001" in note and "not lost: 011" in note for note in found.evidence)
+    assert any("shape withheld loses shape (in 101, 110 and 111)" in note for note in found.evidence)
+    assert found.finding is not None and [one.name for one in found.finding.beside] == ["withheld"]
+    assert found.finding.arms["shape withheld"] == "shape-withheld (withheld)"
+
+
+@pytest.mark.parametrize(
+    ("arms", "expected"),
+    [
+        ({}, "contradicted"),  # withholding shape alone does nothing
+        ({"shape": LOSES, "colour": LOSES}, "contradicted"),  # withholding another factor does it too
+        ({"shape": lambda *of: (LOSES if of[2] % 2 else KEEPS)(*of)}, "cannot tell"),  # half of the seeds
+    ],
+)
+def test_e2_the_factor_is_not_inferred(tmp_path: Path, arms: dict[str, Draw], expected: str) -> None:
+    found = asked(DROPOUT, conditioning(tmp_path), withheld(tmp_path, **arms))
+    assert words(found)[INFERRED] == expected
+
+
+def test_e2_without_arms_that_withhold_some(tmp_path: Path) -> None:
+    found = asked(DROPOUT, conditioning(tmp_path))
+    assert words(found) == {INFERRED: "cannot tell", WRONG: "contradicted", LONG: "contradicted"}
+    assert "It is not wrong labels or long training alone." in found.text
+    assert found.word == "cannot tell"
+
+
+def test_e2_wrong_labels(tmp_path: Path) -> None:
+    """Only the arm that is told class 0 loses anything."""
+    arms = {"full_mislabelled": LOSES, "quantized_dropout": KEEPS}
+    found = asked(DROPOUT, conditioning(tmp_path, **arms))
+    assert words(found) == {INFERRED: "contradicted", WRONG: "supported", LONG: "contradicted"}
+    assert "class 0" in found.text
+
+
+def test_e2_wrong_labels_that_do_most_of_it(tmp_path: Path) -> None:
+    arms = {"full_mislabelled": LOSES, "full_dropout": dropout(*CELLS, to=0.8), "quantized_dropout": KEEPS}
+    assert words(asked(DROPOUT, conditioning(tmp_path, **arms)))[WRONG] == "supported"
+
+
+def test_e2_long_training(tmp_path: Path) -> None:
+    """The arm without dropout falls as far, so nothing is left for dropout to explain."""
+    found = words(asked(DROPOUT, conditioning(tmp_path, quantized=LOSES), withheld(tmp_path, shape=LOSES)))
+    assert found[LONG] == "supported" and found[INFERRED] == "cannot tell"
+
+
+def test_e2_pictures_that_break_are_no_lost_factor(tmp_path: Path) -> None:
+    broken = dropout(*CELLS, to=1.0, valid=0.1)
+    found = asked(DROPOUT, conditioning(tmp_path, quantized_dropout=broken), withheld(tmp_path))
+    assert words(found)[INFERRED] == "contradicted" and "right pictures are lost" in found.text
+    assert any("Judged by the probe alone" in limit for limit in found.limits)
+
+
+def test_e2_nothing_lost(tmp_path: Path) -> None:
+    found = asked(DROPOUT, conditioning(tmp_path, quantized_dropout=KEEPS))
+    assert found.word == "untested" and "loses no held-out composition by step 60,000" in found.text
+
+
+def test_e2_a_seeds_chance_peak_is_no_fall(tmp_path: Path) -> None:
+    """Noise that is as large late as early must not look like a loss, though every seed lies below its own highest."""
+
+    def noisy(code: str, time: float, seed: int) -> Shares:
+        return {"shape": 0.6 + 0.1 * lean(seed, f"{code}{time}"), "valid": 1.0 if LEVELS[code] else ramp(time, 0, 0.2)}
+
+    trained = {"full_dropout": noisy, "quantized_dropout": noisy}
+    for name, draw in trained.items():
+        trained[name] = lambda code, time, seed, draw=draw: draw(code, time, seed) if LEVELS[code] else {}
+    assert asked(DROPOUT, conditioning(tmp_path, **trained)).word == "untested"
+
+
+def test_the_librarys_studies_have_the_arms_of_e2(tmp_path: Path) -> None:
+    """The settings that E2 looks for are those that the studies of the library would write."""
+    first, some = library("conditioning"), library("withheld")
+    draws = {name: LOSES if "dropout" in name else KEEPS for name in first.arms}
+    folders = [plant_cells(tmp_path / "a", first, draws)]
+    folders.append(plant_cells(tmp_path / "b", some, {name: LOSES if "shape" in name else KEEPS for name in some.arms}))
+    faulty = library("mislabelled")
+    folders.append(plant_cells(tmp_path / "c", faulty, dict.fromkeys(faulty.arms, LOSES)))
+    found = asked(DROPOUT, *folders)
+    assert words(found) == {INFERRED: "supported", WRONG: "contradicted", LONG: "contradicted"}
+    assert found.finding is not None and {one.name for one in found.finding.beside} == {"withheld", "mislabelled"}
+    assert "told as class 0" in found.finding.arms
+
+
+# E3
+
+
+def rises(when: float, wide: float, scatter: float = 0.0, valid: float | None = None) -> Draw:
+    """Level-2 reaches half of its end at `when`, within `wide`, seeds up to `scatter` apart; it is valid from `valid`
+    (the same where not given). What is trained, and level-1, comes at 0.2."""
+
+    def draw(code: str, time: float, seed: int) -> Shares:
+        middle = when + scatter * (seed - 3.5) / 3.5
+        if not far(code):
+            return {"valid": ramp(time, 0.15, 0.25)}
+        up = ramp(time, middle - wide / 2, middle + wide / 2)
+        return {
+            "joint": 0.9 * up,
+            "named": up,
+            "valid": 0.95 * (up if valid is None else ramp(time, valid, valid + 0.05)),
+        }
+
+    return draw
+
+
+SHARPNESS, SPREAD = explain_rise.SHARPNESS, explain_rise.SPREAD
+TOGETHER, FIRST = explain_rise.TOGETHER, explain_rise.WRONG_FIRST
+RISES: dict[str, tuple[Draw, Draw, dict[str, str]]] = {
+    "each VAE seed is gradual": (
+        rises(0.45, 0.6),
+        rises(0.45, 0.04),
+        {SHARPNESS: "supported", SPREAD: "contradicted", TOGETHER: "contradicted", FIRST: "contradicted"},
+    ),
+    "only the mean is gradual": (
+        rises(0.5, 0.04, scatter=0.3),
+        rises(0.5, 0.04),
+        {SHARPNESS: "contradicted", SPREAD: "supported", TOGETHER: "contradicted", FIRST: "contradicted"},
+    ),
+    "with the whole model": (
+        rises(0.21, 0.1),
+        rises(0.21, 0.1),
+        {SHARPNESS: "contradicted", SPREAD: "contradicted", TOGETHER: "supported", FIRST: "contradicted"},
+    ),
+    "valid pictures first": (
+        rises(0.6, 0.1, valid=0.2),
+        rises(0.6, 0.1, valid=0.2),
+        {SHARPNESS: "contradicted", SPREAD: "contradicted", TOGETHER: "contradicted", FIRST: "supported"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RISES)
+def test_e3(tmp_path: Path, case: str) -> None:
+    vae, vq, expected = RISES[case]
+    found = asked(RISE, plant_cells(tmp_path, TOKENIZERS, {"vq": vq, "vae": vae}, evaluations=50))
+    assert words(found) == expected, [one.sentence for one in found.finding.outcomes] if found.finding else ""
+
+
+def test_e3_cannot_tell_from_few_evaluations(tmp_path: Path) -> None:
+    vae, vq, _ = RISES["with the whole model"]
+    found = words(asked(RISE, plant_cells(tmp_path, TOKENIZERS, {"vq": vq, "vae": vae}, evaluations=4)))
+    assert found[SHARPNESS] == "cannot tell" and found[TOGETHER] == "cannot tell"
+
+
+def test_e3_needs_seeds_that_compose(tmp_path: Path) -> None:
+    weak: Draw = lambda code, time, seed: {"joint": 0.3 if far(code) else 0.95}  # noqa: E731
+    found = asked(RISE, plant_cells(tmp_path, TOKENIZERS, {"vq": weak, "vae": RISES["with the whole model"][0]}))
+    assert found.word == "untested" and "0 of 8 seeds compose" in found.text
+
+
+def test_e3_falls_back_on_another_study(tmp_path: Path) -> None:
+    vae, vq, expected = RISES["each VAE seed is gradual"]
+    arms = {"dit-vq": vq, "dit-vae": vae}
+    found = asked(RISE, plant_cells(tmp_path, OBJECTIVES, arms, evaluations=50))
+    assert words(found) == expected and found.finding is not None and found.finding.study.name == "objectives"
+
+
+# The measures
+
+
+def test_peaks_are_those_of_the_other_seeds() -> None:
+    """A seed's own spike does not move its own moment, only the others'."""
+    values = np.array([[0.1, 0.1, 0.1], [0.2, 0.3, 0.2], [0.9, 0.1, 0.1]])
+    assert peaks(values).tolist() == [1, 2, 2]
+    assert early(values, peaks(values)).tolist() == [0.2, 0.1, 0.1]
+    noise = np.random.default_rng(0).normal(0.5, 0.1, (25, 400))
+    fall = early(noise, peaks(noise)) - late(noise)
+    assert abs(fall.mean()) < 0.02 < 0.1 < (noise.max(axis=0) - late(noise)).mean()
+
+
+def test_a_fall_is_parted_without_rest() -> None:
+    random = np.random.default_rng(1)
+    valid = random.uniform(0, 1, (10, 50))
+    valid[:, :5] = 0
+    valid[-2:, 5:8] = 0  # valid early only
+    right = valid * random.uniform(0, 1, (10, 50))
+    at = peaks(right)
+    broken, wrong = parted(valid, right, at)
+    assert broken + wrong == pytest.approx(early(right, at) - late(right))
+    assert (wrong[5:8] == 0).all() and (broken[:5] == 0).all()
+    steady = np.full((10, 4), 0.5)
+    falling = np.linspace(0.5, 0.1, 10)[:, None].repeat(4, axis=1)
+    assert parted(steady, falling, peaks(falling))[0] == pytest.approx(0)  # as many are valid: all is wrong pictures
+    assert parted(falling, falling, peaks(falling))[1] == pytest.approx(0)  # all valid ones are right: all is broken
+
+
+def test_exchanges_that_lead_nearer_to_training() -> None:
+    shape, colour, size = (FactorWords(i, name, ()) for i, name in enumerate(FACTORS))
+    assert inward("110", shape, LEVELS) == ["010"] and inward("110", colour, LEVELS) == ["100"]
+    assert inward("110", size, LEVELS) == [] and inward("000", shape, LEVELS) == []
+    assert inward("111", size, LEVELS) == ["110"]
+
+
+def test_cells_average_to_levels(tmp_path: Path) -> None:
+    """Composition by composition gives the level means that the claims read."""
+    arm = open_study(plant_cells(tmp_path, OBJECTIVES, {"maskgit": learned})).arms[0]
+    own = cells(arm, arm.seeds)
+    assert own.mean(own.at(1), "valid") == pytest.approx(arm.curve("valid", 1).values)
+    assert len(cells(arm, [0, 1], until=30_000).steps) == 10
+
+
+def test_the_mean_of_jumps_is_gradual() -> None:
+    """Eight jumps at different steps: no seed has a width, their mean has; alike seeds have none in excess."""
+    steps = np.arange(1, 101) * 10.0
+    jumps = np.where(steps[:, None] > 300 + 50 * np.arange(8), 0.9, 0.0)
+    curve = Curve(steps, tuple(range(8)), jumps)
+    whole = width(steps, jumps.mean(axis=1))[0]
+    own = np.array([width(steps, jumps[:, i])[0] for i in range(8)])
+    assert whole > 0.4 and own.max() < 0.03
+    found = explain_rise.excess(curve, own)
+    assert found.mean == pytest.approx(whole - own.mean()) and found.low is not None and found.low > 0.1
+    assert found == explain_rise.excess(curve, own)  # drawn the same each time
+    alike = Curve(steps, tuple(range(8)), jumps[:, :1].repeat(8, axis=1))
+    none = explain_rise.excess(alike, own[:1].repeat(8))
+    assert (none.mean, none.low, none.high) == pytest.approx((0, 0, 0))
+    assert explain_rise.half_steps(curve) == pytest.approx(305.0 + 50 * np.arange(8), abs=1)
+
+
+def test_words_follow_from_intervals() -> None:
+    assert [by_share(Interval(0.5, *ends, 8)) for ends in ((0.6, 0.9), (0.1, 0.4), (0.4, 0.6))] == [
+        "supported",
+        "contradicted",
+        "cannot tell",
+    ]
+    up = paired([0.3, 0.31, 0.32, 0.3, 0.29, 0.3], [0.0] * 6)
+    assert by_test(up, up.p) == "supported" and by_test(up, 0.2) == by_test(up, None) == "cannot tell"
+
+
+# In the ledger
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with results/ of studies that answer all three."""
+    home = tmp_path_factory.mktemp("home")
+    results = home / "results"
+    plant_cells(results / "objectives", OBJECTIVES, {"maskgit": next(iter(PEAKS.values()))[0]})
+    conditioning(results, full_mislabelled=LOSES)
+    withheld(results, shape=LOSES)
+    vae, vq, _ = RISES["each VAE seed is gradual"]
+    plant_cells(results / "tokenizers", TOKENIZERS, {"vq": vq, "vae": vae}, evaluations=50)
+    return home
+
+
+def folders(home: Path) -> list[Path]:
+    return sorted((home / "results").iterdir())
+
+
+def test_the_command_and_its_json(planted: Path) -> None:
+    done = CliRunner().invoke(app, ["claims", *map(str, folders(planted))], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    for one in EXPLANATIONS:
+        assert one.id in done.output
+    done = CliRunner().invoke(app, ["claims", *map(str, folders(planted)), "--json"])
+    assert done.exit_code == 0, done.output
+    claims = json.loads(done.output)
+    assert [one["id"] for one in claims] == [claim.id for claim in CLAIMS]
+    found = {why["id"]: why for one in claims for why in one["why"]}
+    assert {one["id"]: [why["id"] for why in one["why"]] for one in claims if one["why"]} == {
+        "C1": ["E1"],
+        "C2": ["E3"],
+        "C3": ["E2"],
+    }
+    for one in EXPLANATIONS:
+        why = found[one.id]
+        assert (
+            why["word"] == "explained" and why["seeds"] == 8 and why["interval"][0] < why["ours"] < why["interval"][1]
+        )
+        assert [rival["name"] for rival in why["rivals"]] == list(one.rivals)
+        assert all(rival["prediction"] and rival["sentence"] for rival in why["rivals"])
+
+
+def test_the_json_of_what_is_untested(tmp_path: Path) -> None:
+    plain = plant(tmp_path, OBJECTIVES, {"maskgit": Plan(far=0.02)})
+    for one in explain(open_studies([plain])):
+        found = one.to_json()
+        assert found["word"] == "untested" and found["ours"] is None and found["answer"]
+        assert {rival["word"] for rival in found["rivals"]} == {"untested"}
+
+
+def test_the_page_says_why(planted: Path, tmp_path: Path) -> None:
+    """Its figures are drawn, the same each time, and its links lead to headings."""
+    write_page(planted / "RESULTS.md", folders(planted))
+    text = (planted / "RESULTS.md").read_text(encoding="utf-8")
+    assert text.index("\n## Why\n") > text.index("\n## The ledger\n")
+    studies = open_studies(folders(planted))
+    assert page_text(make_ledger(studies), studies, planted) == text and "nan" not in text
+    for answer in explain(studies):
+        title = f"{answer.id}. {answer.explanation.title}: explained"
+        assert f"\n### {title}\n" in text and f"(results/figures/{answer.id}.png)" in text
+        assert answer.finding is not None and all(one.sentence in text for one in answer.finding.outcomes)
+        again = draw_answer(answer, tmp_path / f"{answer.id}.png")
+        assert again.read_bytes() == (planted / "results" / "figures" / f"{answer.id}.png").read_bytes()
+    assert "(#e1-maskgits-early-peak-explained)" in text
+    assert is_figures(planted / "results" / "figures")
+
+
+def test_docs_name_every_threshold_and_rival() -> None:
+    text = " ".join((ROOT / "docs" / "claims.md").read_text(encoding="utf-8").split())
+    shared = {one.name for claim in CLAIMS for one in claim.thresholds}
+    for explanation in EXPLANATIONS:
+        assert f"**{explanation.id}, " in text
+        for rival in explanation.rivals:
+            assert f"*{rival}*" in text, rival
+        for one in explanation.thresholds:
+            if one.name not in shared:
+                assert f"*{one.name}* ({one.value:g}): {one.reason}" in text
