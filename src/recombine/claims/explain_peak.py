@@ -249,6 +249,6 @@ EXPLANATION = Explanation(
     studies=lookup.STUDIES["E1"],
     judge=judge,
     thresholds=(testing.CLEAR, testing.FEWEST_SEEDS, testing.LEARNED, MATTERS, MOST),
-    caveat="The rules of this test were written with the first run of objectives in view, and one was changed after its "
-    "outcome was seen (docs/claims.md); another run has yet to confirm what it finds.",
+    caveat="The rules of this test were written with the first run of objectives in view, and one was changed after "
+    "its outcome was seen (docs/claims.md); another run has yet to confirm what it finds.",
 )
