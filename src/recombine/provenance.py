@@ -5,11 +5,44 @@ import platform
 import shlex
 import subprocess
 import sys
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+
+
+class _Study(Protocol):
+    """What both kinds of study have."""
+
+    name: str
+    question: str
+    limits: str
+
+    @property
+    def hash(self) -> str: ...
+    def resolved(self) -> dict[str, Any]: ...
+
+
+def opening(study: _Study, device: torch.device, started: datetime) -> dict[str, Any]:
+    """How every study.json begins: what was asked, and what answered."""
+    return {
+        "name": study.name,
+        "question": study.question,
+        "limits": study.limits,
+        "study": study.resolved(),
+        "hash": study.hash,
+        "command": command(),
+        "versions": versions(),
+        "hardware": hardware(device),
+        "started": started.isoformat(timespec="seconds"),
+        "finished": now(),
+    }
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def command() -> str:

@@ -61,16 +61,7 @@ def run_study(study: AnyStudy, out: Path, store: Path | None = None, device: str
         write_quality(out, [row for arm in arms.values() for row in arm.quality])
         files.save_tensors_atomic(out / "pictures.safetensors", _pictures(setting, fitted, arms))
         facts = {
-            "name": study.name,
-            "question": study.question,
-            "limits": study.limits,
-            "study": study.resolved(),
-            "hash": study.hash,
-            "command": provenance.command(),
-            "versions": provenance.versions(),
-            "hardware": provenance.hardware(chosen),
-            "started": started.isoformat(timespec="seconds"),
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            **provenance.opening(study, chosen, started),
             # What each part took when it was made, be it by an earlier call; the last call alone is beside.
             "seconds": setting.seconds | {"total": sum(setting.seconds.values())},
             "seconds_of_last_call": time.perf_counter() - clock,

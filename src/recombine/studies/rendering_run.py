@@ -426,16 +426,7 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
         seconds = {f"arm {name}": arm.seconds for name, arm in arms.items()}
         facts: dict[str, Any] = {
             "kind": "rendering",
-            "name": study.name,
-            "question": study.question,
-            "limits": study.limits,
-            "study": study.resolved(),
-            "hash": study.hash,
-            "command": provenance.command(),
-            "versions": provenance.versions(),
-            "hardware": provenance.hardware(device),
-            "started": started.isoformat(timespec="seconds"),
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            **provenance.opening(study, device, started),
             "seconds": seconds | {"total": sum(seconds.values())},
             "seconds_of_last_call": time.perf_counter() - clock,
             "arms": {
@@ -461,7 +452,7 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
         files.save_json_atomic(out / "study.json", facts)  # whole already: measuring may be long, or be stopped
         seconds |= {f"measuring {name}": took for name, took in _measure(study, out, kept, device).items()}
         facts |= {
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "finished": provenance.now(),
             "seconds": seconds | {"total": sum(seconds.values())},
             "seconds_of_last_call": time.perf_counter() - clock,
         }
