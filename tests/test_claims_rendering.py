@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from recombine.anatomy.measures import write_measures
-from recombine.claims.plane_table import PlaneTable
-from recombine.claims.rendering_judges import (
+from recombine.claims.planes.judges import (
     JUDGES,
     THRESHOLDS,
     f1_failure,
@@ -24,6 +23,7 @@ from recombine.claims.rendering_judges import (
     judge_of,
     scaling,
 )
+from recombine.claims.planes.table import PlaneTable
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.verdicts import Untested, add_up
 from recombine.errors import UserError

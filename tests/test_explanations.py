@@ -10,20 +10,22 @@ from typer.testing import CliRunner
 
 from planted import CONDITIONING, LEVELS, OBJECTIVES, TOKENIZERS, Plan, library, plant
 from planted_cells import FACTORS, WITHHELD, Draw, Shares, far, lean, learned, plant_cells, ramp
-from recombine.claims import explain_dropout, explain_peak, explain_rise
-from recombine.claims.cells import FactorWords, cells, early, inward, late, parted, peaks
-from recombine.claims.explain_figures import draw_answer
-from recombine.claims.explaining import Answer, Explanation, by_share, by_test
-from recombine.claims.explanations import EXPLANATIONS, ask_why, explain
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
 from recombine.claims.page import page_text, write_page
 from recombine.claims.tables import Curve, open_study
 from recombine.claims.tokenizer import width
+from recombine.claims.why import dropout as why_dropout
+from recombine.claims.why import peak as why_peak
+from recombine.claims.why import rise as why_rise
+from recombine.claims.why.answers import Answer, Explanation, by_share, by_test
+from recombine.claims.why.cells import FactorWords, cells, early, inward, late, parted, peaks
+from recombine.claims.why.explanations import EXPLANATIONS, ask_why, explain
+from recombine.claims.why.figures import draw_answer
 from recombine.cli import app
 from recombine.judges.statistics import Interval, paired
 
 ROOT = Path(__file__).resolve().parent.parent
-PEAK, DROPOUT, RISE = explain_peak.EXPLANATION, explain_dropout.EXPLANATION, explain_rise.EXPLANATION
+PEAK, DROPOUT, RISE = why_peak.EXPLANATION, why_dropout.EXPLANATION, why_rise.EXPLANATION
 
 
 def words(answer: Answer) -> dict[str, str]:
@@ -50,8 +52,8 @@ def maskgit(**level_2: Any) -> Draw:
     return draw
 
 
-UNFINISHED, FIXED = explain_peak.UNFINISHED, explain_peak.FIXED
-HABIT, BROKEN = explain_peak.HABIT, explain_peak.BROKEN
+UNFINISHED, FIXED = why_peak.UNFINISHED, why_peak.FIXED
+HABIT, BROKEN = why_peak.HABIT, why_peak.BROKEN
 PEAKS: dict[str, tuple[Draw, dict[str, str]]] = {
     "unfinished pictures, then the habit of training": (
         maskgit(colour=(0.9, 0.3), valid=(0.2, 0.2), joint=(0.17, 0.03)),
@@ -155,7 +157,7 @@ def dropout(*lost: str, by: str = "shape", to: float = 0.03, valid: float = 1.0)
 
 CELLS = ("101", "110", "111")
 KEEPS, LOSES = dropout(), dropout(*CELLS)
-INFERRED, WRONG, LONG = explain_dropout.INFERRED, explain_dropout.WRONG, explain_dropout.LONG
+INFERRED, WRONG, LONG = why_dropout.INFERRED, why_dropout.WRONG, why_dropout.LONG
 
 
 def conditioning(folder: Path, **arms: Draw) -> Path:
@@ -278,8 +280,8 @@ def rises(when: float, wide: float, scatter: float = 0.0, valid: float | None = 
     return draw
 
 
-SHARPNESS, SPREAD = explain_rise.SHARPNESS, explain_rise.SPREAD
-TOGETHER, FIRST = explain_rise.TOGETHER, explain_rise.WRONG_FIRST
+SHARPNESS, SPREAD = why_rise.SHARPNESS, why_rise.SPREAD
+TOGETHER, FIRST = why_rise.TOGETHER, why_rise.WRONG_FIRST
 RISES: dict[str, tuple[Draw, Draw, dict[str, str]]] = {
     "each VAE seed is gradual": (
         rises(0.45, 0.6),
@@ -382,13 +384,13 @@ def test_the_mean_of_jumps_is_gradual() -> None:
     whole = width(steps, jumps.mean(axis=1))[0]
     own = np.array([width(steps, jumps[:, i])[0] for i in range(8)])
     assert whole > 0.4 and own.max() < 0.03
-    found = explain_rise.excess(curve, own)
+    found = why_rise.excess(curve, own)
     assert found.mean == pytest.approx(whole - own.mean()) and found.low is not None and found.low > 0.1
-    assert found == explain_rise.excess(curve, own)  # drawn the same each time
+    assert found == why_rise.excess(curve, own)  # drawn the same each time
     alike = Curve(steps, tuple(range(8)), jumps[:, :1].repeat(8, axis=1))
-    none = explain_rise.excess(alike, own[:1].repeat(8))
+    none = why_rise.excess(alike, own[:1].repeat(8))
     assert (none.mean, none.low, none.high) == pytest.approx((0, 0, 0))
-    assert explain_rise.half_steps(curve) == pytest.approx(305.0 + 50 * np.arange(8), abs=1)
+    assert why_rise.half_steps(curve) == pytest.approx(305.0 + 50 * np.arange(8), abs=1)
 
 
 def test_words_follow_from_intervals() -> None:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from recombine.anatomy.measures import read_measures
-from recombine.claims.plane_table import PlaneTable
-from recombine.claims.rendering_judges import f1_failure
+from recombine.claims.planes.judges import f1_failure
+from recombine.claims.planes.table import PlaneTable
 from recombine.report.page import write_report
 from recombine.runner import run_study
 from recombine.studies import rendering_measures, rendering_run

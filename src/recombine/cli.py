@@ -135,7 +135,8 @@ def claims(
 
     Example: [bold]recombine claims results/*[/bold]
     """
-    from recombine.claims import explanations, ledger, page
+    from recombine.claims import ledger, page
+    from recombine.claims.why import explanations
 
     if write:
         found, answers = page.write_page(write, folders)

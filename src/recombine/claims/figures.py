@@ -43,7 +43,7 @@ def draw(verdict: Verdict, path: Path) -> Path:
     if found is None:
         raise ValueError(f"{verdict.id} has no finding to draw")
     if found.study.is_plane:
-        from recombine.claims.rendering_figures import draw_plane
+        from recombine.claims.planes.figures import draw_plane
 
         return draw_plane(verdict, path)
     curves = [one for one in found.shown if one.curve is not None]

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from recombine.claims import conditioning, jepa, ladder, rendering, tokenizer, untested
+from recombine.claims import conditioning, jepa, ladder, tokenizer, untested
 from recombine.claims.asking import BY_PROBE, few_samples, own_limits, put
-from recombine.claims.explanations import EXPLANATIONS
+from recombine.claims.planes.claims import CLAIMS as PLANES
 from recombine.claims.tables import Measure, StudyTable, open_study
 from recombine.claims.verdicts import Claim, Finding, Part, Untested, Verdict
+from recombine.claims.why.explanations import EXPLANATIONS
 from recombine.errors import UserError
 
 CLAIMS: tuple[Claim, ...] = (
@@ -17,7 +18,7 @@ CLAIMS: tuple[Claim, ...] = (
     jepa.GAIN,
     jepa.LAYERS,
     *untested.CLAIMS,
-    *rendering.CLAIMS,
+    *PLANES,
 )
 FIGURES = "figures"  # the folder beside the studies that holds RESULTS.md's own pictures
 

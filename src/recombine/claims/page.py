@@ -6,13 +6,13 @@ Everything in RESULTS.md follows from the studies' folders: the same tables give
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from recombine.claims.explain_page import pointer, relative, slug, why_sections
-from recombine.claims.explaining import Answer, Said
-from recombine.claims.explanations import EXPLANATIONS, explain
 from recombine.claims.ledger import CLAIMS, FIGURES, make_ledger, open_studies
-from recombine.claims.rendering_judges import SCALING
+from recombine.claims.planes.judges import SCALING
 from recombine.claims.tables import StudyTable
 from recombine.claims.verdicts import WORDS, Verdict, Word
+from recombine.claims.why.answers import Answer, Said
+from recombine.claims.why.explanations import EXPLANATIONS, explain
+from recombine.claims.why.sections import pointer, relative, slug, why_sections
 from recombine.errors import UserError
 from recombine.files import cannot_write, write_atomic
 from recombine.progress import console
@@ -110,8 +110,8 @@ def _run_of(ids: list[str]) -> str:
 
 def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list[Answer]]:
     """Write RESULTS.md at `path` and its figures in results/figures beside it; returns the ledger and the answers."""
-    from recombine.claims.explain_figures import draw_answer
     from recombine.claims.figures import draw
+    from recombine.claims.why.figures import draw_answer
 
     if path.suffix != ".md" or path.is_dir():
         raise UserError(f"cannot write the results to {path}; give a file whose name ends in .md, say RESULTS.md.")

@@ -74,7 +74,7 @@ class StudyTable:
 
     @property
     def is_plane(self) -> bool:
-        """Whether it is a study of decoders (`kind: rendering`), judged over the plane; `plane_table` reads these."""
+        """Whether it is a study of decoders (`kind: rendering`), judged over the plane; `planes.table` reads these."""
         return self.finished.facts.get("kind") == "rendering"
 
     @cached_property
@@ -207,7 +207,7 @@ def _by_region(folder: Path, table: pa.Table) -> pa.Table:
     """The table of a study of decoders with its cells averaged into two compositions, trained and held out.
 
     Such a table has a row for every cell of the plane, hundreds of thousands; claims read what was measured of the
-    cells (`plane_table`), and from this table only how far the study has come.
+    cells (`planes.table`), and from this table only how far the study has come.
     """
     keys, means = ["study", "arm", "member", "seed", "step", "level"], ["joint", "valid", "joint_probe_only"]
     try:

@@ -11,7 +11,22 @@ from collections.abc import Mapping
 import numpy as np
 
 from recombine.claims import lookup, testing
-from recombine.claims.cells import (
+from recombine.claims.tables import FAR, Measure, StudyTable
+from recombine.claims.testing import MATTERS, as_interval, gain_text, loss_text, share_text
+from recombine.claims.verdicts import Untested
+from recombine.claims.why.answers import (
+    MOST,
+    Explained,
+    Explanation,
+    Outcome,
+    Said,
+    above_zero,
+    by_part,
+    by_share,
+    matters,
+    reverse,
+)
+from recombine.claims.why.cells import (
     NAMED,
     Cells,
     FactorWords,
@@ -24,22 +39,7 @@ from recombine.claims.cells import (
     peaks,
     towards,
 )
-from recombine.claims.explaining import (
-    MOST,
-    Explained,
-    Explanation,
-    Outcome,
-    Said,
-    above_zero,
-    by_part,
-    by_share,
-    matters,
-    reverse,
-)
-from recombine.claims.peak_beside import judge_on_garbage, other_objectives, panels
-from recombine.claims.tables import FAR, Measure, StudyTable
-from recombine.claims.testing import MATTERS, as_interval, gain_text, loss_text, share_text
-from recombine.claims.verdicts import Untested
+from recombine.claims.why.peak_beside import judge_on_garbage, other_objectives, panels
 from recombine.judges.statistics import Difference, interval, paired
 from recombine.report.words import join, percent
 

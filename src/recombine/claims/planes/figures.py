@@ -17,7 +17,7 @@ from recombine.anatomy.kernels import FAMILIES
 from recombine.anatomy.measures import PICTURE
 from recombine.anatomy.scaling import EXACT
 from recombine.claims.figures import GRID, HIGH, INK, QUIET, WIDE, bare, heading
-from recombine.claims.plane_table import PlaneTable
+from recombine.claims.planes.table import PlaneTable
 from recombine.claims.verdicts import Finding, Verdict
 from recombine.files import write_atomic
 from recombine.judges.statistics import interval

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from recombine.claims import lookup, testing
-from recombine.claims.explaining import Dots, Explained, Explanation, Line, Lines, Outcome, Said, above_zero
 from recombine.claims.tables import FAR, Arm, Curve, Measure, StudyTable, over_time
 from recombine.claims.testing import COMPOSES, as_interval
 from recombine.claims.tokenizer import COLOURS, VAE, VQ, WIDER, crossing, find, risen, width, width_text, widths
 from recombine.claims.verdicts import Extra, Threshold, Untested
+from recombine.claims.why.answers import Dots, Explained, Explanation, Line, Lines, Outcome, Said, above_zero
 from recombine.judges.statistics import Interval, equivalent, interval, paired
 from recombine.report.words import join, p_value
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from recombine.claims.explaining import Answer, Dots, Grid, Lines, Panel, Word
 from recombine.claims.figures import COLOURS, GRID, HIGH, INK, QUIET, WIDE, band, bare, over_steps, row, titled
+from recombine.claims.why.answers import Answer, Dots, Grid, Lines, Panel, Word
 from recombine.files import write_atomic
 from recombine.report.words import points
 

@@ -1,9 +1,9 @@
-"""F1 to F9, the claims of the forced-rendering study (arXiv 2501.18797). The functions are in `rendering_judges`.
+"""F1 to F9, the claims of the forced-rendering study (arXiv 2501.18797). The functions are in `judges`.
 
 `value` is None where no published number is of the same measure as ours.
 """
 
-from recombine.claims.rendering_judges import THRESHOLDS, judge_of
+from recombine.claims.planes.judges import THRESHOLDS, judge_of
 from recombine.claims.verdicts import Claim, Unit
 
 PLAIN, REMEDIES = ("rendering",), ("rendering-remedies",)

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from recombine.claims import lookup, testing
-from recombine.claims.cells import FactorWords, cells, early, factors_of, late, peaks, towards
 from recombine.claims.conditioning import FOLLOWED
-from recombine.claims.dropout_arms import Arms, Ends, Loss, fall_of, find_arms, losses
-from recombine.claims.explaining import (
+from recombine.claims.tables import Arm, Measure, StudyTable
+from recombine.claims.testing import MATTERS, as_interval, loss_text
+from recombine.claims.verdicts import Extra, Untested
+from recombine.claims.why.answers import (
     MOST,
     Dots,
     Explained,
@@ -27,9 +28,8 @@ from recombine.claims.explaining import (
     by_test,
     reverse,
 )
-from recombine.claims.tables import Arm, Measure, StudyTable
-from recombine.claims.testing import MATTERS, as_interval, loss_text
-from recombine.claims.verdicts import Extra, Untested
+from recombine.claims.why.cells import FactorWords, cells, early, factors_of, late, peaks, towards
+from recombine.claims.why.dropout_arms import Arms, Ends, Loss, fall_of, find_arms, losses
 from recombine.judges.statistics import interval, paired
 from recombine.report.words import join, percent, points
 

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recombine.claims import explain_dropout, explain_peak, explain_rise
 from recombine.claims.asking import BY_PROBE, few_samples, own_limits, put
-from recombine.claims.explaining import Answer, Explained, Explanation
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.verdicts import Untested, Verdict
+from recombine.claims.why import dropout, peak, rise
+from recombine.claims.why.answers import Answer, Explained, Explanation
 
 EXPLANATIONS: tuple[Explanation, ...] = (
-    explain_peak.EXPLANATION,
-    explain_dropout.EXPLANATION,
-    explain_rise.EXPLANATION,
+    peak.EXPLANATION,
+    dropout.EXPLANATION,
+    rise.EXPLANATION,
 )
 
 

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from recombine.claims.explaining import Answer
 from recombine.claims.ledger import FIGURES
 from recombine.claims.tables import StudyTable
+from recombine.claims.why.answers import Answer
 from recombine.report.words import join
 
 

@@ -1,4 +1,4 @@
-"""F1 to F9 as functions: each from the tidy table of a rendering study (`plane_table`) to the parts of a verdict.
+"""F1 to F9 as functions: each from the tidy table of a rendering study (`table`) to the parts of a verdict.
 
 The seed is the unit: means have 95 % intervals over seeds, comparisons are paired by seed, p-values of one claim are
 Holm-corrected together. An arm that does not fit what it was trained on says nothing about the hole. What the
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from recombine.anatomy.scaling import Exponent, exponent_difference, fit_exponent, needed_table
-from recombine.claims.plane_table import PlaneTable, setting
+from recombine.claims.planes.table import PlaneTable, setting
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.testing import CLEAR, FEWEST_SEEDS, MATTERS, whole_limit
 from recombine.claims.verdicts import Finding, Judge, Part, Threshold, Untested

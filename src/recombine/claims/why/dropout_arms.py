@@ -11,11 +11,11 @@ from functools import cached_property
 import numpy as np
 
 from recombine.claims import lookup, testing
-from recombine.claims.cells import Cells, FactorWords, cells, early, late, peaks
 from recombine.claims.conditioning import DROPOUT
-from recombine.claims.explaining import MOST, above_zero, matters
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import share_text
+from recombine.claims.why.answers import MOST, above_zero, matters
+from recombine.claims.why.cells import Cells, FactorWords, cells, early, late, peaks
 from recombine.judges.statistics import Difference, interval, paired
 
 
