@@ -7,13 +7,14 @@ on a CPU, over a shorter range). Each row has the milliseconds of a step, of a s
 """
 
 import json
+import statistics
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from recombine.bench import Case, flops, time_members
+from recombine.bench import Case, flops, in_turn, members_step
 from recombine.provenance import code_version
 
 GPU = torch.cuda.is_available()
@@ -33,7 +34,7 @@ def measure(axis: str, value: int, case: Case) -> dict[str, object]:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     try:
-        seconds, _ = time_members(case, case.members, DEVICE)
+        seconds = statistics.median(in_turn([members_step(case, case.members, DEVICE)[0]], DEVICE)[0])
     except torch.OutOfMemoryError:
         return row | {"milliseconds": None}
     rate = flops(case) * case.members / seconds / 1e12

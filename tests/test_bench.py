@@ -1,12 +1,13 @@
 """The benchmark: it compares like with like, and prints what others read."""
 
 import json
+import time
 from pathlib import Path
 
 import torch
 from typer.testing import CliRunner
 
-from recombine.bench import Case, PlainDiT, Row, flops
+from recombine.bench import Case, PlainDiT, Row, flops, in_turn
 from recombine.cli import app
 from recombine.conditioning import ConditioningSettings
 from recombine.generators import TokenShape, build_generator
@@ -57,6 +58,23 @@ def test_the_plain_loop_trains_the_same_model():
     )
 
 
+def test_what_is_compared_is_timed_in_turn():
+    """A while in which the machine is slow must fall on all alike."""
+    calls: list[tuple[str, int]] = []
+
+    def step(name: str, seconds: float):
+        def run(count: int) -> None:
+            calls.append((name, count))
+            time.sleep(seconds * count)
+
+        return run
+
+    short, long = in_turn([step("a", 0.001), step("b", 0.003)], torch.device("cpu"), rounds=3, least=0.012)
+    assert len(short) == len(long) == 3 and [name for name, _ in calls[4:]] == ["a", "b"] * 3
+    assert all(a < b for a, b in zip(short, long, strict=True))
+    assert all(2 <= count <= 12 for _, count in calls)
+
+
 def test_the_work_is_counted_by_hand():
     """Size xs, 9 tokens, one image: per block 12 D^2 products per token and the two products of attention."""
     assert flops(Case("xs", 8, 3, 1)) == 3 * 4 * (2 * 9 * 12 * 64 * 64 + 2 * (2 * 9 * 9 * 64))
@@ -74,9 +92,9 @@ def test_the_command_prints_rows_that_others_read():
 
 def test_the_table_says_what_it_compares_with():
     words = ["bench", "--size", "xs", "--side", "2", "--batch", "2", "--members", "2", "--device", "cpu"]
-    done = CliRunner().invoke(app, words, env={"COLUMNS": "160"})
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "80"})
     assert done.exit_code == 0, done.output
-    for part in ("dit-xs-4", "x plain", "x one", "TFLOP/s", "the plain PyTorch loop (the same DiT"):
+    for part in ("dit-xs-4", "2 x 2", "x plain", "x solo", "TFLOP/s", "a plain PyTorch loop (the same DiT"):
         assert part in " ".join(done.output.split())
 
 
@@ -89,7 +107,7 @@ def test_a_case_that_does_not_fit_is_one_sentence(monkeypatch):
     def no_memory(*_args: object) -> None:
         raise torch.OutOfMemoryError("none")
 
-    monkeypatch.setattr("recombine.bench.time_members", no_memory)
+    monkeypatch.setattr("recombine.bench.members_step", no_memory)
     done = CliRunner().invoke(app, ["bench", "--size", "xs", "--device", "cpu"])
     assert done.exit_code != 0 and "do not fit into memory: lower --members" in str(done.exception)
 

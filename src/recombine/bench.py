@@ -6,6 +6,7 @@ the device, and the model is the same DiT (flow matching) with as many numbers i
 """
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -70,10 +71,11 @@ class Row:
     commit: str
 
 
-PLAIN = (
-    "seed-steps against: how many times more a second than the plain PyTorch loop (the same DiT in ordinary modules, "
-    "one seed, AdamW, clipping, averaged weights{}), and than ours with one member. Rate: of the products of the "
-    "blocks, and its share of what one large product reaches here ({:.1f} TFLOP/s, {})."
+CAPTION = (
+    "plain: a plain PyTorch loop (the same DiT in ordinary modules, one seed, AdamW, clipping, averaged weights{}); "
+    "x plain, x solo: seed-steps a second, over the plain loop's and over ours with one member; rate: of the products "
+    "of the blocks, and its share of what one large product reaches here ({:.1f} TFLOP/s, {}); start: from nothing to "
+    "full speed"
 )
 
 
@@ -85,21 +87,21 @@ def print_table(rows: Sequence[Row]) -> None:
 
     first = rows[0]
     autocast = "" if first.memory_gib is None else ", bf16 autocast"
-    table = Table(caption=PLAIN.format(autocast, first.peak_tflops, first.device), caption_justify="left")
-    for heading in ("case", "members", "batch", "ms a step", "plain loop's", "seed-steps against", "TFLOP/s", "start"):
-        table.add_column(heading, justify="left" if heading == "case" else "right")
-    if first.memory_gib is not None:
-        table.add_column("memory", justify="right")
+    table = Table(caption=CAPTION.format(autocast, first.peak_tflops, first.device), caption_justify="left")
+    headings = ["case", "members", "ms", "plain", "x plain", "x solo", "TFLOP/s", "rate", "start"]
+    for heading in [*headings, *(["memory"] if first.memory_gib is not None else [])]:
+        table.add_column(heading, justify="left" if heading == "case" else "right", no_wrap=True)
     for row in rows:
         memory = [] if row.memory_gib is None else [f"{row.memory_gib:.1f} GiB"]
         table.add_row(
             row.name,
-            str(row.members),
-            str(row.batch),
-            f"{row.milliseconds:.2f}",
-            f"{row.plain_milliseconds:.2f}",
-            f"{row.ratio:.1f}x plain, {row.solo_ratio:.1f}x one",
-            f"{row.tflops:.2f} ({row.peak_share:.0%})",
+            f"{row.members} x {row.batch}",
+            f"{row.milliseconds:.1f}",
+            f"{row.plain_milliseconds:.1f}",
+            f"{row.ratio:.1f}",
+            f"{row.solo_ratio:.1f}",
+            f"{row.tflops:.3g}",
+            f"{row.peak_share:.0%}",
             f"{row.start_seconds:.1f} s",
             *memory,
         )
@@ -114,15 +116,15 @@ def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None
     """A row for each case, as soon as it is there."""
     gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if gpu else f"CPU, {torch.get_num_threads()} threads"
-    peak = matrix_rate(device)
     for case in cases or (GPU_CASES if gpu else CPU_CASES):
         if gpu:
             torch.cuda.reset_peak_memory_stats(device)
         try:
-            seconds, start = time_members(case, case.members, device)
+            step, start = members_step(case, case.members, device)
             memory = torch.cuda.max_memory_allocated(device) / 2**30 if gpu else None
-            solo = time_members(case, 1, device)[0]
-            plain = time_plain(case, device)
+            product, work = large_product(device)
+            steps = [step, members_step(case, 1, device)[0], plain_step(case, device), product]
+            goes, solo_goes, plain_goes, product_goes = in_turn(steps, device)
         except RuntimeError as error:  # torch.OutOfMemoryError is one; a CPU's allocator has no error of its own
             if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 raise
@@ -130,7 +132,9 @@ def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None
                 f"{case.members} members of size {case.size} with {case.tokens} tokens and batch {case.batch} do not "
                 "fit into memory: lower --members, --batch, --side or --size."
             ) from error
+        seconds, plain = statistics.median(goes), statistics.median(plain_goes)
         rate = flops(case) * case.members / seconds / 1e12
+        peak = work / statistics.median(product_goes) / 1e12
         yield Row(
             name=f"dit-{case.size}-{case.tokens}",
             size=case.size,
@@ -139,8 +143,8 @@ def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None
             batch=case.batch,
             milliseconds=round(1e3 * seconds, 3),
             plain_milliseconds=round(1e3 * plain, 3),
-            ratio=round(case.members * plain / seconds, 2),
-            solo_ratio=round(case.members * solo / seconds, 2),
+            ratio=round(case.members * _over(plain_goes, goes), 2),
+            solo_ratio=round(case.members * _over(solo_goes, goes), 2),
             tflops=round(rate, 3),
             peak_share=round(rate / peak, 3),
             peak_tflops=round(peak, 3),
@@ -157,25 +161,34 @@ def flops(case: Case) -> float:
     return 3 * case.batch * d.depth * (2 * tokens * 12 * d.width**2 + 4 * tokens**2 * d.width)
 
 
-def _timed(step: Callable[[int], None], device: torch.device, least: float = 1.0) -> float:
-    """Seconds per step, over at least `least` seconds of steps after a few that do not count."""
+Step = Callable[[int], None]  # does so many steps
 
-    def wait() -> float:
+
+def in_turn(steps: Sequence[Step], device: torch.device, rounds: int = 5, least: float = 0.3) -> list[list[float]]:
+    """Seconds per step of each, in every round: one after the other for at least `least` seconds, over and over, so
+    that what disturbs the machine for a while disturbs them all. Steps are warm already."""
+
+    def seconds(step: Step, count: int) -> float:
+        begun = time.perf_counter()
+        step(count)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        return time.perf_counter()
+        return (time.perf_counter() - begun) / count
 
-    step(5)
-    begun = wait()
-    step(3)
-    count = max(3, math.ceil(least / ((wait() - begun) / 3)))
-    begun = wait()
-    step(count)
-    return (wait() - begun) / count
+    for step in steps:
+        seconds(step, 2)  # and whatever was still going on
+    counts = [max(2, math.ceil(least / seconds(step, 3))) for step in steps]
+    goes = [[seconds(step, count) for step, count in zip(steps, counts, strict=True)] for _ in range(rounds)]
+    return [list(own) for own in zip(*goes, strict=True)]
 
 
-def matrix_rate(device: torch.device) -> float:
-    """TFLOP/s of a large product in the dtype that training uses here."""
+def _over(some: Sequence[float], others: Sequence[float]) -> float:
+    """The median over rounds of how many times longer some took than others."""
+    return statistics.median(a / b for a, b in zip(some, others, strict=True))
+
+
+def large_product(device: torch.device) -> tuple[Step, float]:
+    """A large product in the dtype that training uses here, and its floating-point operations."""
     gpu = device.type == "cuda"
     side = 8192 if gpu else 1024
     a = torch.randn(side, side, device=device, dtype=torch.bfloat16 if gpu else torch.float32)
@@ -185,7 +198,8 @@ def matrix_rate(device: torch.device) -> float:
         for _ in range(count):
             a @ b
 
-    return 2 * side**3 / _timed(step, device, 0.5) / 1e12
+    step(3)
+    return step, 2 * side**3
 
 
 def _data(case: Case, device: torch.device) -> TrainingData:
@@ -193,8 +207,8 @@ def _data(case: Case, device: torch.device) -> TrainingData:
     return TrainingData(x, None, torch.randint(2, (case.images, 3), device=device).float())
 
 
-def time_members(case: Case, members: int, device: torch.device) -> tuple[float, float]:
-    """Seconds per step of our trainer, and seconds from nothing to its first steps at full speed."""
+def members_step(case: Case, members: int, device: torch.device) -> tuple[Step, float]:
+    """Our trainer's steps, and seconds from nothing to its first ones at full speed."""
     begun = time.perf_counter()
     shape = TokenShape((case.side, case.side), CHANNELS, None)
     factors = Shapes2D(Shapes2DSettings()).factors
@@ -205,11 +219,11 @@ def time_members(case: Case, members: int, device: torch.device) -> tuple[float,
     trainer = Trainer(generator, _data(case, device), settings)
     trainer.run(5)
     start = time.perf_counter() - begun
-    return _timed(trainer.run, device), start
+    return trainer.run, start
 
 
-def time_plain(case: Case, device: torch.device) -> float:
-    """Seconds per step of the plain loop."""
+def plain_step(case: Case, device: torch.device) -> Step:
+    """The plain loop's steps."""
     model = PlainDiT(case.dimensions, (case.side, case.side)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01)
     average = [parameter.detach().clone() for parameter in model.parameters()]
@@ -233,7 +247,8 @@ def time_plain(case: Case, device: torch.device) -> float:
                 for mean, parameter in zip(average, model.parameters(), strict=True):
                     mean.lerp_(parameter, 1e-3)
 
-    return _timed(step, device)
+    step(5)
+    return step
 
 
 class PlainBlock(nn.Module):
