@@ -11,7 +11,8 @@ from planted import OBJECTIVES, REPRODUCED, plant
 from planted_planes import RENDERING, means, plant_plane, plant_planes
 from recombine.claims.ledger import CLAIMS, make_ledger, open_studies
 from recombine.claims.page import ours_text, page_text, published_text, write_page
-from recombine.claims.planes.judges import JUDGES, scaling
+from recombine.claims.planes.judges import JUDGES
+from recombine.claims.planes.remedies import scaling
 from recombine.claims.planes.table import PlaneTable
 from recombine.claims.tables import open_study
 from recombine.claims.verdicts import Claim, Verdict

@@ -8,21 +8,16 @@ import numpy as np
 import pytest
 
 from recombine.anatomy.measures import write_measures
-from recombine.claims.planes.judges import (
-    JUDGES,
-    THRESHOLDS,
+from recombine.claims.planes.failures import (
     f1_failure,
     f2_superposition,
     f3_kernels,
     f4_collapse,
-    f5_low_rank,
-    f6_stripes,
     f7_codes,
     f8_rotation,
-    f9_coordinates,
-    judge_of,
-    scaling,
 )
+from recombine.claims.planes.judges import JUDGES, THRESHOLDS, judge_of
+from recombine.claims.planes.remedies import f5_low_rank, f6_stripes, f9_coordinates, scaling
 from recombine.claims.planes.table import PlaneTable
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.verdicts import Untested, add_up

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from recombine.anatomy.measures import read_measures
-from recombine.claims.planes.judges import f1_failure
+from recombine.claims.planes.failures import f1_failure
 from recombine.claims.planes.table import PlaneTable
 from recombine.report.page import write_report
 from recombine.runner import run_study

@@ -1,0 +1,213 @@
+"""F1 to F4, F7 and F8 as functions: how decoders fail in the hole, and what is inside them then."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from recombine.claims.planes.parts import (
+    BUMPS,
+    CNN,
+    ENTANGLES,
+    EXPLAINS,
+    SHRINKS,
+    STANDARD,
+    SUPERPOSED,
+    Answer,
+    agreed_seeds,
+    as_interval,
+    fails_part,
+    hits,
+    is_clear,
+    is_fitted,
+    number_text,
+    plain_arm,
+    unfitted_text,
+)
+from recombine.claims.planes.table import PlaneTable, setting
+from recombine.claims.verdicts import Part, Untested
+from recombine.judges.statistics import holm, interval, paired
+from recombine.report.words import join
+
+FACTORIZED, OTHERS = ("factorized", "binary_factorized"), ("conjunction", "product", "radial")
+
+
+def f1_failure(table: PlaneTable) -> Answer:
+    """F1: standard decoders fit inside and fail outside. Every fitted standard decoder must fail; ours is the CNN's
+    share of bumps in place inside less outside (published 1.00 - 0.29)."""
+    base = plain_arm(table)
+    arms = {"CNN": base}
+    for label, kind in STANDARD.items():
+        found = table.nearest({**BUMPS, "decoder.kind": kind}, base, ("decoder",))
+        if label != "CNN" and found is not None:
+            arms[label] = found
+    seeds = agreed_seeds(table, list(arms.values()))
+    parts, notes = [], []
+    for label, arm in arms.items():
+        part = fails_part(label, table, arm, seeds)
+        if part.state == "open" and label != "CNN":
+            notes.append(part.sentence)
+        else:
+            parts.append(part)
+    inside, outside = (table.values(base, "hit", region, seeds) for region in ("trained", "held_out"))
+    return Answer(tuple(parts), as_interval(paired(inside, outside)), arms, tuple(notes))
+
+
+def f2_superposition(table: PlaneTable, region: str = "deep") -> Answer:
+    """F2: outside, outputs are superpositions of memorised ones. Ours is the cosine with the memory less that with the
+    truth, deep inside the hole (published 0.844 - 0.048, one seed)."""
+    base = plain_arm(table)
+    seeds = agreed_seeds(table, [base])
+    return _superposed(table, base, "the CNN", region, seeds)
+
+
+def _superposed(table: PlaneTable, arm: str, label: str, region: str, seeds: Sequence[int]) -> Answer:
+    """More like the memory than like the truth and than like other cells' memories; and mostly memory by share."""
+    if not is_fitted(table, arm, seeds):
+        raise Untested(unfitted_text(label, table, arm, seeds).removesuffix("."))
+    values = {
+        word: table.values(arm, f"superposition_{word}", region, seeds)
+        for word in ("memory", "truth", "control", "share", "explained")
+    }
+    tests = {word: paired(values["memory"], values[word]) for word in ("truth", "control")}
+    p = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
+    means = {word: interval(numbers) for word, numbers in values.items()}
+    sentence = (
+        f"Outputs of {label} have cosine {number_text(means['memory'])} with the memory, "
+        f"{number_text(means['truth'])} with the true picture and {number_text(means['control'])} with other cells' "
+        "memories"
+    )
+    wins = [word for word in tests if is_clear(tests[word], p[word])]
+    state: Any = "held" if len(wins) == 2 else "in part" if wins == ["control"] else "failed"
+    share = means["share"]
+    low = share.low if share.low is not None else share.mean
+    said = (
+        f"The memory's share is {number_text(share)}, and both together explain {means['explained'].mean:.2f} of an "
+        "output"
+    )
+    parts = (
+        Part("more memory than truth", state, f"{sentence}."),
+        Part("mostly memory", "held" if low > SUPERPOSED.value else "failed", f"{said}."),
+    )
+    return Answer(parts, as_interval(tests["truth"]), {label: arm})
+
+
+def f3_kernels(table: PlaneTable) -> Answer:
+    """F3: learned kernels are factorized and binary. Ours is the R^2 of the best factorized family less that of the
+    best other, mean over hidden layers. (The published word "factorized" is a product kernel, which is a conjunction
+    here; see `anatomy.kernels`.)"""
+    base = plain_arm(table)
+    seeds = agreed_seeds(table, [base])
+    if not is_fitted(table, base, seeds):
+        raise Untested(unfitted_text("the CNN", table, base, seeds).removesuffix("."))
+    layers = table.layers(base)
+    if not layers:
+        raise Untested(f"no kernel was measured of {base} in {table.name}")
+
+    def r2(family: str, layer: str) -> np.ndarray:
+        return table.values(base, f"kernel_r2_{family}", "trained", seeds, layer)
+
+    def best(families: Sequence[str], layer: str) -> np.ndarray:
+        return np.max([r2(family, layer) for family in families], axis=0)
+
+    apart = np.mean([best(FACTORIZED, layer) - best(OTHERS, layer) for layer in layers], axis=0)
+    binary = np.mean([r2("binary_factorized", layer) - r2("factorized", layer) for layer in layers], axis=0)
+    nothing = np.zeros(len(seeds))
+    tests = {"factorized": paired(apart, nothing), "binary": paired(binary, nothing)}
+    p = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
+    winners = {layer: max((*FACTORIZED, *OTHERS), key=lambda family: r2(family, layer).mean()) for layer in layers}
+    each = join([f"{layer} {winners[layer].replace('_', ' ')}" for layer in layers])
+    texts = {
+        "factorized": "R² of the best factorized kernel less that of the best other",
+        "binary": "R² of the binary less that of the smooth factorized kernel",
+    }
+    parts = []
+    for name, test in tests.items():
+        held = is_clear(test, p[name]) and test.mean >= EXPLAINS.value
+        words = f"{texts[name]}, mean over hidden layers: {number_text(as_interval(test))}."
+        parts.append(Part(f"kernels are {name}", "held" if held else "failed", words))
+    notes = [f"Described best: {each}."]
+    found = {
+        family: float(table.values(base, f"regression_{family}", "held_out", seeds).mean())
+        for family in (*FACTORIZED, *OTHERS)
+        if table.by_seed(base, f"regression_{family}", "held_out")
+    }
+    if found:
+        first = min(found, key=lambda family: found[family])
+        notes.append(
+            f"Held-out pictures are predicted best by the {first.replace('_', ' ')} kernel, with {found[first]:.2f} of "
+            "the error of the mean picture."
+        )
+    return Answer(tuple(parts), as_interval(tests["factorized"]), {"CNN": base}, tuple(notes))
+
+
+def f4_collapse(table: PlaneTable) -> Answer:
+    """F4: later layers entangle x and y again, and volume shrinks outside. Ours is log10 of the output's volume outside
+    less inside, freed of what true pictures have (published -0.87 less 0.03, by differences between cells)."""
+    base = plain_arm(table)
+    seeds = agreed_seeds(table, [base])
+    if not is_fitted(table, base, seeds):
+        raise Untested(unfitted_text("the CNN", table, base, seeds).removesuffix("."))
+
+    def outside_less_inside(layer: str) -> np.ndarray:
+        both = [table.values(base, "log_volume", region, seeds, layer) for region in ("held_out", "trained")]
+        return both[0] - both[1]
+
+    true = outside_less_inside("truth") if table.by_seed(base, "log_volume", "held_out", "truth") else 0.0
+    shrunk = outside_less_inside("output") - true
+    layers = table.layers(base)
+    if not layers:
+        raise Untested(f"no hidden layer was measured of {base} in {table.name}")
+    first, last = layers[0], "output"
+    overlap = {
+        layer: table.values(base, "overlap", "held_out", seeds, layer) for layer in ("input", first, layers[-1], last)
+    }
+    nothing = np.zeros(len(seeds))
+    tests = {"volume": paired(-shrunk, nothing), "overlap": paired(overlap[last], overlap["input"])}
+    p = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
+    volume = interval(shrunk)
+    shrinks = is_clear(tests["volume"], p["volume"])
+    state: Any = "failed" if not shrinks else "held" if volume.mean <= SHRINKS.value else "in part"
+    tangled = is_clear(tests["overlap"], p["overlap"]) and tests["overlap"].mean >= ENTANGLES.value
+    path = ", ".join(f"{layer} {values.mean():.2f}" for layer, values in overlap.items())
+    parts = (
+        Part("volume shrinks", state, f"log10 of the output's volume outside less inside: {number_text(volume)}."),
+        Part(
+            "entangled again",
+            "held" if tangled else "failed",
+            f"Mean |cosine| of the tangents of x and y in the hole: {path}.",
+        ),
+    )
+    return Answer(parts, volume, {"CNN": base})
+
+
+def f7_codes(table: PlaneTable) -> Answer:
+    """F7: other input codes do not repair it. Every code of the same CNN that is fitted must fail. Ours is the largest
+    share of held-out bumps in place over the codes."""
+    base = plain_arm(table, bump_code=True)
+    arms = {"bump code": base}
+    for name in table.matching(CNN):
+        if name == base or table.differences(name, base, ("encoding",)):
+            continue
+        kind, width = (setting(table.arms[name], f"encoding.{word}") for word in ("kind", "width"))
+        label = f"bump code {float(width or 1):g} times as wide" if kind == "population" else f"{kind} code"
+        arms.setdefault(label, name)
+    if len(arms) == 1:
+        raise Untested(f"the study {table.name} has the CNN on one code only")
+    seeds = agreed_seeds(table, list(arms.values()))
+    every = [fails_part(label, table, arm, seeds) for label, arm in arms.items()]
+    parts = [part for part in every if part.state != "open"] or every[:1]
+    notes = [part.sentence for part in every if part.state == "open" and part not in parts]
+    fitted = {label: arm for label, arm in arms.items() if is_fitted(table, arm, seeds)} or {"bump code": base}
+    best = max(fitted, key=lambda label: hits(table, fitted[label], seeds).mean)
+    return Answer(tuple(parts), hits(table, fitted[best], seeds), arms, tuple(notes))
+
+
+def f8_rotation(table: PlaneTable) -> Answer:
+    """F8: in a gap of angles the digit cross-fades. The memory is the cross-fade of the decoder's own outputs at both
+    edges (`superposition.edge_weights`). Ours is its cosine less that with the true picture."""
+    found = table.matching({"world.kind": "digits"})
+    if not found:
+        raise Untested(f"the study {table.name} has no rotated digit")
+    seeds = agreed_seeds(table, found[:1])
+    return _superposed(table, found[0], "the decoder", "held_out", seeds)
