@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from typer.testing import CliRunner
 
-from recombine.bench import Case, PlainDiT, Row, flops, in_turn
+from recombine.bench import Case, PlainDiT, Row, flops, in_turn, print_table
 from recombine.cli import app
 from recombine.conditioning import ConditioningSettings
 from recombine.generators import TokenShape, build_generator
@@ -96,6 +96,16 @@ def test_the_table_says_what_it_compares_with():
     assert done.exit_code == 0, done.output
     for part in ("dit-xs-4", "2 x 2", "x plain", "x solo", "TFLOP/s", "a plain PyTorch loop (the same DiT"):
         assert part in " ".join(done.output.split())
+
+
+def test_the_table_of_a_gpu_fits_in_80_columns(monkeypatch, capsys):
+    rows = [Row(**row) for row in json.loads((Path(__file__).parent.parent / "benchmarks/bench.json").read_text())]
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("recombine.progress._console", None)
+    print_table(rows)
+    printed = capsys.readouterr().out
+    assert "\u2026" not in printed and all(len(line) <= 80 for line in printed.splitlines())
+    assert "dit-b-256" in printed and "8 x 128" in printed and "40%" in printed
 
 
 def test_words_of_a_case_need_its_size():

@@ -52,28 +52,28 @@ def maskgit(**level_2: Any) -> Draw:
     return draw
 
 
-UNFINISHED, FIXED = why_peak.UNFINISHED, why_peak.FIXED
+NOT_VALID, FIXED = why_peak.NOT_VALID, why_peak.FIXED
 HABIT, BROKEN = why_peak.HABIT, why_peak.BROKEN
 PEAKS: dict[str, tuple[Draw, dict[str, str]]] = {
-    "unfinished pictures, then the habit of training": (
+    "pictures that are not valid, then the habit of training": (
         maskgit(colour=(0.9, 0.3), valid=(0.2, 0.2), joint=(0.17, 0.03)),
-        {UNFINISHED: "supported", FIXED: "contradicted", HABIT: "supported", BROKEN: "contradicted"},
+        {NOT_VALID: "supported", FIXED: "contradicted", HABIT: "supported", BROKEN: "contradicted"},
     ),
     "a real peak that is unlearned": (
         maskgit(colour=(0.8, 0.2), valid=(0.9, 0.9), joint=(0.75, 0.15)),
-        {UNFINISHED: "contradicted", FIXED: "contradicted", HABIT: "supported", BROKEN: "contradicted"},
+        {NOT_VALID: "contradicted", FIXED: "contradicted", HABIT: "supported", BROKEN: "contradicted"},
     ),
     "a fixed answer": (
         maskgit(colour=(0.9, 0.3), valid=(0.05, 0.05), joint=(0.02, 0.02), others=0.1),
-        {UNFINISHED: "supported", FIXED: "supported", HABIT: "contradicted", BROKEN: "contradicted"},
+        {NOT_VALID: "supported", FIXED: "supported", HABIT: "contradicted", BROKEN: "contradicted"},
     ),
     "pictures that break": (
         maskgit(valid=(0.8, 0.2), joint=(0.8, 0.2)),
-        {UNFINISHED: "cannot tell", FIXED: "cannot tell", HABIT: "contradicted", BROKEN: "supported"},
+        {NOT_VALID: "cannot tell", FIXED: "cannot tell", HABIT: "contradicted", BROKEN: "supported"},
     ),
     "wrong pictures without a factor that is lost": (  # read as another composition, though the probe names all right
         maskgit(valid=(0.8, 0.8), joint=(0.8, 0.2)),
-        {UNFINISHED: "cannot tell", FIXED: "cannot tell", HABIT: "cannot tell", BROKEN: "contradicted"},
+        {NOT_VALID: "cannot tell", FIXED: "cannot tell", HABIT: "cannot tell", BROKEN: "contradicted"},
     ),
 }
 
@@ -128,7 +128,7 @@ def test_e1_of_the_committed_results() -> None:
     """The peak that the probe names is hardly ever valid; colour is what MaskGIT then loses, and nothing else."""
     found = asked(PEAK, ROOT / "results" / "objectives")
     assert words(found) == {
-        UNFINISHED: "supported",
+        NOT_VALID: "supported",
         FIXED: "contradicted",
         HABIT: "supported",
         BROKEN: "cannot tell",
@@ -136,7 +136,7 @@ def test_e1_of_the_committed_results() -> None:
     assert found.finding is not None and found.finding.ours.n == 8
     assert 0.05 < found.finding.ours.mean < 0.15
     said = {one.rival: one.sentence for one in found.finding.outcomes}
-    assert "99.5\u00a0%" in said[UNFINISHED] and "towards 101" in said[HABIT]
+    assert "99.5\u00a0%" in said[NOT_VALID] and "towards 101" in said[HABIT]
     assert "another colour" in found.text and found.limits[0] == PEAK.caveat
 
 

@@ -72,7 +72,8 @@ class Row:
 
 
 CAPTION = (
-    "plain: a plain PyTorch loop (the same DiT in ordinary modules, one seed, AdamW, clipping, averaged weights{}); "
+    "ms: of a step of all members; plain: a plain PyTorch loop (the same DiT in ordinary modules, one seed, AdamW, "
+    "clipping, averaged weights{}); "
     "x plain, x solo: seed-steps a second, over the plain loop's and over ours with one member; rate: of the products "
     "of the blocks, and its share of what one large product reaches here ({:.1f} TFLOP/s, {}); start: from nothing to "
     "full speed"
@@ -81,23 +82,28 @@ CAPTION = (
 
 def print_table(rows: Sequence[Row]) -> None:
     """The rows for people, with what they are compared with."""
+    from rich.box import SIMPLE
     from rich.table import Table
 
     from recombine.progress import console
 
     first = rows[0]
     autocast = "" if first.memory_gib is None else ", bf16 autocast"
-    table = Table(caption=CAPTION.format(autocast, first.peak_tflops, first.device), caption_justify="left")
-    headings = ["case", "members", "ms", "plain", "x plain", "x solo", "TFLOP/s", "rate", "start"]
-    for heading in [*headings, *(["memory"] if first.memory_gib is not None else [])]:
+    table = Table(
+        caption=CAPTION.format(autocast, first.peak_tflops, first.device),
+        caption_justify="left",
+        box=SIMPLE,
+        pad_edge=False,
+    )
+    headings = ["case", "members", "ms", "x plain", "x solo", "TFLOP/s", "rate", "start"]
+    for heading in [*headings, *(["GiB"] if first.memory_gib is not None else [])]:
         table.add_column(heading, justify="left" if heading == "case" else "right", no_wrap=True)
     for row in rows:
-        memory = [] if row.memory_gib is None else [f"{row.memory_gib:.1f} GiB"]
+        memory = [] if row.memory_gib is None else [f"{row.memory_gib:.1f}"]
         table.add_row(
             row.name,
             f"{row.members} x {row.batch}",
             f"{row.milliseconds:.1f}",
-            f"{row.plain_milliseconds:.1f}",
             f"{row.ratio:.1f}",
             f"{row.solo_ratio:.1f}",
             f"{row.tflops:.3g}",
@@ -115,7 +121,11 @@ CPU_CASES = [Case("xs", 8, 3, 64)]
 def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None) -> Iterator[Row]:
     """A row for each case, as soon as it is there."""
     gpu = device.type == "cuda"
-    name = torch.cuda.get_device_name(device) if gpu else f"CPU, {torch.get_num_threads()} threads"
+    name = (
+        torch.cuda.get_device_name(device)
+        if gpu
+        else f"CPU, {torch.get_num_threads()} thread" + "s" * (torch.get_num_threads() > 1)
+    )
     for case in cases or (GPU_CASES if gpu else CPU_CASES):
         if gpu:
             torch.cuda.reset_peak_memory_stats(device)

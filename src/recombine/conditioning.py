@@ -13,7 +13,7 @@ Shapes: M members, B batch, F factors, W columns, K classes of a factor, D width
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -45,7 +45,7 @@ class ConditioningSettings(Settings):
         description="what is told for a factor withheld by dropout: that it is unknown (a learned null); a guess, by a "
         "head that sees the image and learns from the factors told; or class 0 (zeros for values), a mislabelling",
     )
-    withheld: tuple[str, ...] | None = Field(
+    withheld: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
         default=None, description="names of the factors that dropout may withhold; null: all of them"
     )
     # With 0.2 three factors together begin as large as the time that is added to them (0.35 and 0.38 at size s). With

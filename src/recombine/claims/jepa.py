@@ -50,7 +50,9 @@ def judge_gain(study: StudyTable, others: Mapping[str, StudyTable], measure: Mea
     ]
     step, height = arms[WITH].peak(measure)
     mean = float(arms[WITH].values(Measure(measure.column), seeds).mean())
-    decay = f"The mean curve with JEPA peaks at {percent(height)} (step {step:,}) and ends at {percent(mean)}."
+    decay = (
+        f"The mean curve with JEPA peaks at {percent(height)} (step {step:,}), with {percent(mean)} in the last fifth."
+    )
     notes = [
         _controls(study, measure),
         decay if height - mean >= MATTERS.value else "",

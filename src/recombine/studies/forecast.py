@@ -68,8 +68,9 @@ def forecast(study: AnyStudy, device: torch.device) -> Forecast:
             entry = next((one for one in fitted if one.settings == arm.tokenizer), None)
             if entry is None:
                 entry, took = _tokenizer(setting, arm.tokenizer)
+                same = 1 + sum(one.settings.kind == arm.tokenizer.kind for one in fitted)
                 fitted.append(entry)
-                seconds[f"tokenizer {arm.tokenizer.kind}{f'-{len(fitted)}' if len(fitted) > 1 else ''}"] = took
+                seconds[f"tokenizer {arm.tokenizer.kind}{f'-{same}' if same > 1 else ''}"] = took
             with_seeds = partial(_arm, setting, arm, entry, judge)
             took, together = timed_in_parts(name, study.seeds, with_seeds)
             seconds[named_arm(name, together, study.members)] = took

@@ -63,8 +63,8 @@ def timed_in_parts(name: str, seeds: Seeds, seconds_of: Callable[[Seeds], float]
 
 def alone_too_large(name: str) -> UserError:
     return UserError(
-        f"arm {name} does not fit into memory even with one member: lower training.batch, training.size or "
-        "judging.samples."
+        f"arm {name} does not fit into memory even with one member: take a smaller training.batch, a smaller model or "
+        "fewer judging.samples."
     )
 
 

@@ -44,10 +44,10 @@ from recombine.judges.statistics import Difference, interval, paired
 from recombine.report.words import join, percent
 
 MASKGIT = "MaskGIT"
-UNFINISHED, FIXED = "unfinished pictures", "a fixed answer of the probe"
+NOT_VALID, FIXED = "pictures that are not valid", "a fixed answer of the probe"
 HABIT, BROKEN = "the habit of training", "broken pictures"
 RIVALS = {
-    UNFINISHED: "The peak is pictures that the probe names right though they are no valid pictures: at the peak of "
+    NOT_VALID: "The peak is pictures that the probe names right though they are no valid pictures: at the peak of "
     "what it names, more than half are not valid.",
     FIXED: "Whatever is drawn that early, the probe calls it the level-2 composition: other compositions asked for at "
     "the same time are mostly named wrong.",
@@ -109,17 +109,19 @@ def _named_peak(
     height, real = early(named, at), early(right, at)
     garbage = 1 - np.divide(real, height, out=np.ones_like(height), where=height > 0)  # nothing named: no garbage
     share = interval(garbage, share=True)
+    later = 1 - np.divide(late(right), late(named), out=np.ones_like(height), where=late(named) > 0)
     elsewhere = [code for code in own.levels if code not in far]
     followed = interval(early(own.mean(elsewhere, NAMED), at), share=True)
     drawn = interval(early(own.mean(own.at(0), "valid"), at), share=True)
     step = f"{int(np.median(own.steps[at])):,}"
     return (
         Outcome(
-            UNFINISHED,
+            NOT_VALID,
             by_share(share),
             f"At the peak of what the probe names right, {share_text(interval(height, share=True))} near step {step}, "
-            f"{share_text(share)} of it is not right and valid; of the trained compositions {share_text(drawn)} are "
-            "valid then.",
+            f"{share_text(share)} of it is not right and valid (in the last fifth of the evaluations "
+            f"{share_text(interval(later, share=True))}); of the trained compositions {share_text(drawn)} are valid "
+            "then.",
         ),
         Outcome(
             FIXED,
@@ -132,7 +134,7 @@ def _named_peak(
 
 def _no_named_peak() -> tuple[Outcome, Outcome]:
     sentence = "What the probe names right does not clearly fall, so it has no early peak."
-    return Outcome(UNFINISHED, "cannot tell", sentence), Outcome(FIXED, "cannot tell", sentence)
+    return Outcome(NOT_VALID, "cannot tell", sentence), Outcome(FIXED, "cannot tell", sentence)
 
 
 def _no_real_peak(real: Mapping[str, str], test: Difference) -> tuple[Outcome, Outcome]:
@@ -217,14 +219,14 @@ def _answer(
     first = f"How much of the peak that the probe names ({height}) is real, the seeds cannot tell."
     if not clear["named"]:
         first = "The probe alone sees no early peak."
-    elif said[UNFINISHED] == "supported":
+    elif said[NOT_VALID] == "supported":
         how = {
             "contradicted": ", though they already follow what is asked for",
             "supported": " to which it answers alike",
         }
-        first = f"The peak that the probe names ({height}) is not real: most of it is unfinished pictures"
+        first = f"The peak that the probe names ({height}) is not real: most of it is pictures that are not valid"
         first += f"{how.get(said[FIXED], '')}."
-    elif said[UNFINISHED] == "contradicted":
+    elif said[NOT_VALID] == "contradicted":
         first = f"The peak that the probe names ({height}) is real: most of it is valid pictures."
     if not clear["right"]:
         word = said[HABIT]
