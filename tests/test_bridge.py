@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import recombine
+from interrupting import kill_and_run_again
 from recombine.anatomy.measures import read_measures
 from recombine.anatomy.superposition import memory_weights
 from recombine.curated import make_data, make_plane
@@ -187,26 +188,7 @@ def test_a_member_equals_its_solo_run(finished):
 def test_a_killed_study_goes_on_to_the_same_result(finished, tmp_path, monkeypatch):
     study, folder = finished
     study = study.model_copy(update={"measures": "none"})
-
-    class Killed(BaseException):
-        pass
-
-    run, calls = rendering_run.Trainer.run, []
-
-    def stop(self, count):
-        if len(calls) == 7:
-            raise Killed
-        calls.append(count)
-        run(self, count)
-
-    monkeypatch.setattr(rendering_run, "STEPS_AT_ONCE", 4)
-    monkeypatch.setattr(rendering_run, "SAVE_EVERY", 0.0)
-    monkeypatch.setattr(rendering_run._Work, "due", lambda self, after: True)
-    monkeypatch.setattr(rendering_run.Trainer, "run", stop)
-    with pytest.raises(Killed):
-        run_study(study, tmp_path / "out", device="cpu")
-    monkeypatch.setattr(rendering_run.Trainer, "run", run)
-    run_study(study, tmp_path / "out", device="cpu")
+    kill_and_run_again(study, tmp_path / "out", monkeypatch)
     assert recombine.read_results(tmp_path / "out") == recombine.read_results(folder / "out")
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import recombine
+from interrupting import kill_and_run_again, only_one_member_fits
 from recombine import cli
 from recombine.errors import UserError
 from recombine.judges.statistics import Interval
@@ -21,7 +22,6 @@ from recombine.studies.forecast import forecast
 from recombine.studies.rendering import RenderingStudy
 from recombine.studies.spec import load_study, make_study, parse_study, shrink
 from recombine.studies.store import Store
-from recombine.training import Trainer
 
 STUDY = """
 kind: rendering
@@ -132,14 +132,7 @@ def test_results_keep_the_contract(finished):
 def test_members_that_do_not_fit_together_are_trained_in_parts(finished, tmp_path, monkeypatch, capsys):
     """One at a time, said, and joined to what all together would have given, but for rounding; the weights too."""
     study, folder = finished
-    run = Trainer.run
-
-    def small_memory(self, steps):
-        if len(self.seeds) > 1:
-            raise torch.OutOfMemoryError("no memory for two")
-        run(self, steps)
-
-    monkeypatch.setattr(Trainer, "run", small_memory)
+    only_one_member_fits(monkeypatch)
     run_study(study, tmp_path / "out", tmp_path / "store", "cpu")
     assert "2 members do not fit into memory together; going on with 1 at a time" in capsys.readouterr().out
     parts, whole = (recombine.read_results(place / "out").to_pylist() for place in (tmp_path, folder))
@@ -164,14 +157,7 @@ def test_samples_of_parts_are_joined_along_their_members(tmp_path, monkeypatch):
         )
     )
     whole = rendering_run.run_arm(study, "dit", Store(tmp_path / "whole"), torch.device("cpu"))
-    run = Trainer.run
-
-    def small_memory(self, steps):
-        if len(self.seeds) > 1:
-            raise torch.OutOfMemoryError("no memory for two")
-        run(self, steps)
-
-    monkeypatch.setattr(Trainer, "run", small_memory)
+    only_one_member_fits(monkeypatch)
     parts = rendering_run.run_arm(study, "dit", Store(tmp_path / "parts"), torch.device("cpu"))
     assert parts.last.mse.shape == whole.last.mse.shape == (3, 2, 64)
     torch.testing.assert_close(parts.last.mse, whole.last.mse, rtol=0.05, atol=1e-3)
@@ -233,26 +219,7 @@ def test_the_same_command_again_computes_nothing(finished, monkeypatch):
 
 def test_a_killed_study_goes_on_to_the_same_result(finished, tmp_path, monkeypatch):
     study, folder = finished
-
-    class Killed(BaseException):
-        pass
-
-    run, steps = rendering_run.Trainer.run, []
-
-    def stop(self, count):
-        if len(steps) == 7:
-            raise Killed
-        steps.append(count)
-        run(self, count)
-
-    monkeypatch.setattr(rendering_run, "STEPS_AT_ONCE", 4)
-    monkeypatch.setattr(rendering_run, "SAVE_EVERY", 0.0)
-    monkeypatch.setattr(rendering_run._Work, "due", lambda self, after: True)
-    monkeypatch.setattr(rendering_run.Trainer, "run", stop)
-    with pytest.raises(Killed):
-        run_study(study, tmp_path / "out", device="cpu")
-    monkeypatch.setattr(rendering_run.Trainer, "run", run)
-    run_study(study, tmp_path / "out", device="cpu")
+    kill_and_run_again(study, tmp_path / "out", monkeypatch)
     whole, resumed = (
         recombine.read_results(place).drop_columns(["study"]) for place in (folder / "out", tmp_path / "out")
     )

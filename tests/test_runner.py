@@ -15,6 +15,7 @@ import pytest
 import torch
 import yaml
 
+from interrupting import only_one_member_fits
 from recombine import files
 from recombine.errors import UserError
 from recombine.runner import run_study
@@ -173,14 +174,7 @@ def test_members_that_do_not_fit_together_are_trained_in_parts(
     finished: Path, small_study: Study, shared_store: Path, tmp_path, monkeypatch, capsys
 ):
     """Out of memory with two members: one at a time, said, with the same table but for rounding."""
-    run = Trainer.run
-
-    def small_memory(self: Trainer, steps: int) -> None:
-        if len(self.seeds) > 1:
-            raise torch.OutOfMemoryError("no memory for two")
-        run(self, steps)
-
-    monkeypatch.setattr(Trainer, "run", small_memory)
+    only_one_member_fits(monkeypatch)
     run_study(small_study, tmp_path / "out", without_arms(shared_store, tmp_path / "store"), "cpu")
     assert "2 members do not fit into memory together; going on with 1 at a time" in capsys.readouterr().out
     parts, whole = read_results(tmp_path / "out").to_pylist(), read_results(finished).to_pylist()
