@@ -146,7 +146,7 @@ class Rerender(Judge):
         reading = read(self.world, images)
         right = self.world.classify(reading.values, SLACK) == labels
         valid = reading.error <= self.threshold
-        return Verdicts(right, valid, valid & right.all(1), right.all(1))
+        return Verdicts(right, torch.ones_like(valid), valid, valid, valid & right.all(1), right.all(1))
 
 
 class Search:

@@ -77,6 +77,24 @@ def test_slight_blur_hardly_moves_the_values():
     assert float(off[:, 1:4].quantile(0.99)) < 0.08
 
 
+def test_ranges_end_half_way_to_where_classes_touch(judge: Judge):
+    sharp = build_judge(WORLD, judge.probe, judge.state(), {})
+    sharp.slack = verdict_module._limits(WORLD, {"real": real_images()}, {})[0]
+    assert sharp.slack == pytest.approx(2**0.5 - 1, abs=0.02)  # real images need next to no slack
+    middle = WORLD.canonical(torch.tensor(COMPOSITIONS))
+    larger, between = middle.clone(), middle.clone()
+    larger[:, 4] *= 1 + 1.3 * WORLD.size_jitter
+    between[:, 4] = (WORLD.sizes[0] * WORLD.sizes[1]) ** 0.5
+    for values, accepted in ((middle, True), (larger, True), (between, False)):
+        verdicts = sharp.judge(WORLD.render(values), torch.tensor(COMPOSITIONS))
+        assert (verdicts.in_range == accepted).all() and verdicts.clean.all()
+        assert (verdicts.valid == (verdicts.in_range & verdicts.clean)).all()
+
+
+def real_images() -> Tensor:
+    return make_images(WORLD, COMPOSITIONS, 64, seed=3, purpose="test").images
+
+
 def test_reading_does_not_depend_on_the_batch():
     images = make_images(WORLD, COMPOSITIONS, 4, seed=2, purpose="test").images
     whole = read(WORLD, images)

@@ -31,8 +31,7 @@ from recombine.worlds import Composition, World, make_images
 MUST = 0.99  # of every positive kind must pass, of every negative kind must be refused
 AIM = 0.0015  # share of the calibration positives that each of the two limits may lose
 LEAST_DEFECT = 0.02  # a defect limit below this would refuse differences no eye sees
-LEAST_SLACK = 0.1
-MOST_SLACK = 1.0  # ranges at most doubled: in-between colours start at three times the jitter
+MOST_SLACK = 1.0  # ranges at most doubled: there neighbouring sizes may touch; in-between colours start at tripled ones
 LEAST_EARLY = 20  # half-trained samples that must be left after those near real images are out; fewer are not scored
 
 
@@ -69,7 +68,9 @@ class Verdicts:
     """What the judge says of N samples."""
 
     right: Tensor  # (N, F) bool: this factor, by the probe
-    valid: Tensor  # (N,) bool: an image of the world, of whatever composition
+    in_range: Tensor  # (N,) bool: what is read from it lies in the world's ranges
+    clean: Tensor  # (N,) bool: no defect beside what is read from it
+    valid: Tensor  # (N,) bool: both, so an image of the world, of whatever composition
     joint: Tensor  # (N,) bool: valid, all factors right by the probe, and read as the composition that was asked for
     joint_probe_only: Tensor  # (N,) bool: all factors right by the probe
 
@@ -88,18 +89,21 @@ class Judge:
     def judge(self, images: Tensor, labels: Tensor) -> Verdicts:
         """Verdicts on images (N, 3, P, P) that should show labels (N, F)."""
         right = self.probe.predict(images) == labels
-        valid, shown = self._valid(read(self.world, images))
+        in_range, clean, shown = self._checked(read(self.world, images))
         probe_only = right.all(1)
-        return Verdicts(right, valid, valid & probe_only & (shown == labels).all(1), probe_only)
+        valid = in_range & clean
+        return Verdicts(right, in_range, clean, valid, valid & probe_only & (shown == labels).all(1), probe_only)
 
     def valid(self, images: Tensor) -> Tensor:
         """Whether each is an image of the world at all, (N,) bool."""
-        return self._valid(read(self.world, images))[0]
+        in_range, clean, _ = self._checked(read(self.world, images))
+        return in_range & clean
 
-    def _valid(self, reading: Reading) -> tuple[Tensor, Tensor]:
-        shown = self.world.classify(reading.values, self.slack)  # (N, F)
+    def _checked(self, reading: Reading) -> tuple[Tensor, Tensor, Tensor]:
+        """In range, (N,); without defect, (N,); the composition that is shown, (N, F), -1 where out of range."""
+        shown = self.world.classify(reading.values, self.slack)
         inside = (shown >= 0).all(1) & self.world.placed(reading.values, self.slack)
-        return inside & (reading.error <= self.threshold), shown
+        return inside, reading.error <= self.threshold, shown
 
     def state(self) -> dict[str, Tensor]:
         """The limits as tensors, to be stored; the probe is stored on its own."""
@@ -212,12 +216,15 @@ def _needed_slack(world: Paintable, reading: Reading) -> Tensor:
 
 
 def _limits(world: Paintable, positives: dict[str, Tensor], negatives: dict[str, Tensor]) -> tuple[float, float]:
-    """The two limits. Slack: what the most demanding positive kind needs, and a little over. Defect: half-way, by
-    ratio, between the worst that must pass and the best that must not: neither side is favoured."""
+    """The two limits, each half-way by ratio between the worst that must pass and the best that must not, so that
+    neither side is favoured: for the ranges, widened to 1 + slack times, between what the most demanding positive kind
+    needs and where neighbouring classes may touch; for the defect, between the worst positive and the best negative.
+    A range that ends where the positives do would refuse a small triangle for being a hundredth too large, and the
+    sharper the tokenizers the more."""
     readings = [read(world, images) for images in positives.values()]
     strays = [_needed_slack(world, reading) for reading in readings]
-    slack = max(float(needed.quantile(1.0 - AIM, interpolation="higher")) for needed in strays)
-    slack = min(max(1.1 * slack + 0.02, LEAST_SLACK), MOST_SLACK)
+    need = max(float(stray.quantile(1.0 - AIM, interpolation="higher")) for stray in strays)
+    slack = math.sqrt((1.0 + min(need, MOST_SLACK)) * (1.0 + MOST_SLACK)) - 1.0
     worst = max(float(reading.error.quantile(1.0 - AIM)) for reading in readings)
     best = math.inf
     for images in negatives.values():

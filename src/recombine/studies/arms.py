@@ -285,6 +285,7 @@ def evaluate(
     if setting.study.judging.raw:
         raw = judged()[1] if trainer.averages else averaged
         shares |= {f"{word}_raw": raw[word].float().mean(2).cpu() for word in list(shares)}
+    shares |= {word: averaged[word].float().mean(2).cpu() for word in ("in_range", "clean")}  # why not valid
     factors = averaged["right"].float().mean(2).cpu()  # (M, K, F)
     rows: Rows = []
     for member, seed in enumerate(setting.study.seeds):

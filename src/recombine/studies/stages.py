@@ -28,7 +28,7 @@ from recombine.tokenizers import VQVAE, Tokenizer, TokenizerSettings, build_toke
 from recombine.training import Trainer, TrainingData, TrainingSettings
 from recombine.worlds import Images, World, build_world, make_images
 
-RECIPES = {"tokenizer": 2, "probe": 1, "judge": 1, "arm": 4}
+RECIPES = {"tokenizer": 2, "probe": 1, "judge": 2, "arm": 4}
 SHARED_SEED = 0  # of what all arms share: their members differ in the generator alone
 TOKENIZER_IMAGES = 8000  # in all, over the compositions the tokenizer sees
 HALF_TRAINED_STEPS = 30  # enough to leave noise behind, far too few to draw a valid image
