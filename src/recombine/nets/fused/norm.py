@@ -17,6 +17,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recombine.nets.fused.loading import load
+
 EPSILON = tl.constexpr(1e-6)
 TILE, WARPS = 2048, 4  # numbers at a time, forward
 TILE_BACKWARD, WARPS_BACKWARD = 1024, 1  # backward four sums of that size stay in a program's registers
@@ -53,9 +55,9 @@ def _norm_forward(
     stored = tl.load(x_in + begin + place, mask=inside, other=0.0)
     x = stored.to(tl.float32)
     if ADDS:
-        b = tl.load(bias + (image // batch) * D + columns, mask=wide, other=0.0).to(tl.float32)
-        g = tl.load(gate + image * gate_stride + columns, mask=wide, other=0.0).to(tl.float32)
-        y = tl.load(y_in + begin + place, mask=inside, other=0.0).to(tl.float32)
+        b = load(bias + (image // batch) * D + columns, wide)
+        g = load(gate + image * gate_stride + columns, wide)
+        y = load(y_in + begin + place, inside)
         rounded = (x + g[None, :] * (y + b[None, :])).to(stored.dtype)
         tl.store(x_out + begin + place, rounded, mask=inside)
         x = rounded.to(tl.float32)  # what the backward pass will see
@@ -65,8 +67,8 @@ def _norm_forward(
     tl.store(means + image * tokens + rows, mean, mask=rows < tokens)
     tl.store(overs + image * tokens + rows, over, mask=rows < tokens)
     normal = centred * over[:, None]
-    a = tl.load(scale + image * shift_stride + columns, mask=wide, other=0.0).to(tl.float32)
-    s = tl.load(shift + image * shift_stride + columns, mask=wide, other=0.0).to(tl.float32)
+    a = load(scale + image * shift_stride + columns, wide)
+    s = load(shift + image * shift_stride + columns, wide)
     tl.store(h_out + begin + place, (normal * (1 + a)[None, :] + s[None, :]).to(stored.dtype), mask=inside)
 
 
@@ -98,10 +100,10 @@ def _norm_backward(
     image, share = tl.program_id(0).to(tl.int64), tl.program_id(1)
     columns = tl.arange(0, PADDED)
     wide = columns < D
-    a = 1 + tl.load(scale + image * shift_stride + columns, mask=wide, other=0.0).to(tl.float32)
+    a = 1 + load(scale + image * shift_stride + columns, wide)
     if ADDS:
-        b = tl.load(bias + (image // batch) * D + columns, mask=wide, other=0.0).to(tl.float32)
-        g = tl.load(gate + image * gate_stride + columns, mask=wide, other=0.0).to(tl.float32)
+        b = load(bias + (image // batch) * D + columns, wide)
+        g = load(gate + image * gate_stride + columns, wide)
     # Sums over tokens are kept row by row of the tile and summed over its rows at the end, once: a sum over rows goes
     # through shared memory, which in every round would take longer than all the rest.
     sum_shift = tl.zeros((R, PADDED), tl.float32)
@@ -113,19 +115,19 @@ def _norm_backward(
         rows = first + tl.arange(0, R)
         inside = (rows < tokens)[:, None] & wide[None, :]
         place = rows[:, None] * D + columns[None, :]
-        mean = tl.load(means + image * tokens + rows, mask=rows < tokens, other=0.0)
-        over = tl.load(overs + image * tokens + rows, mask=rows < tokens, other=0.0)[:, None]
-        x = tl.load(x_out + begin + place, mask=inside, other=0.0).to(tl.float32)
+        mean = load(means + image * tokens + rows, rows < tokens)
+        over = load(overs + image * tokens + rows, rows < tokens)[:, None]
+        x = load(x_out + begin + place, inside)
         normal = tl.where(wide[None, :], (x - mean[:, None]) * over, 0.0)
-        dh = tl.load(grad_h + begin + place, mask=inside, other=0.0).to(tl.float32)
+        dh = load(grad_h + begin + place, inside)
         dn = dh * a[None, :]
         dx = (dn - (tl.sum(dn, 1) / D)[:, None] - normal * (tl.sum(dn * normal, 1) / D)[:, None]) * over
         sum_shift += dh
         sum_scale += dh * normal
         if ADDS:
-            dx += tl.load(grad_x_out + begin + place, mask=inside, other=0.0).to(tl.float32)
+            dx += load(grad_x_out + begin + place, inside)
             dx = tl.where(inside, dx, 0.0)
-            y = tl.load(y_in + begin + place, mask=inside, other=0.0).to(tl.float32) + b[None, :]
+            y = load(y_in + begin + place, inside) + b[None, :]
             tl.store(grad_y + begin + place, (dx * g[None, :]).to(grad_y.dtype.element_ty), mask=inside)
             sum_gate += dx * y
             sum_x += dx

@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recombine.nets.fused.loading import load
+
 EPSILON = tl.constexpr(1e-6)
 TILE, WARPS = 1024, 4
 TILE_BACKWARD, WARPS_BACKWARD = 1024, 1
@@ -24,7 +26,7 @@ SHARE = 64  # tokens that one program does, backward
 @triton.jit
 def _shift_of(bias, member, width: tl.constexpr, columns, wide):
     """A row (1, W) of a bias of so many numbers a member."""
-    return tl.load(bias + member * width + columns, mask=wide, other=0.0).to(tl.float32)[None, :]
+    return load(bias + member * width + columns, wide)[None, :]
 
 
 @triton.jit
@@ -55,11 +57,8 @@ def _token_forward(
     stored = tl.load(x_in + begin + place, mask=inside, other=0.0)
     x = stored.to(tl.float32)
     if ADDS:
-        y = tl.load(y_in + begin + place, mask=inside, other=0.0).to(tl.float32) + _shift_of(
-            bias, member, W, columns, wide
-        )
-        g = tl.load(gate + begin + place, mask=inside, other=0.0).to(tl.float32)
-        g += _shift_of(gate_bias, member, W, columns, wide)
+        y = load(y_in + begin + place, inside) + _shift_of(bias, member, W, columns, wide)
+        g = load(gate + begin + place, inside) + _shift_of(gate_bias, member, W, columns, wide)
         rounded = (x + g * y).to(stored.dtype)
         tl.store(x_out + begin + place, rounded, mask=inside)
         x = rounded.to(tl.float32)  # what the backward pass will see
@@ -69,8 +68,8 @@ def _token_forward(
     tl.store(means + member * tokens + rows, mean, mask=rows < tokens)
     tl.store(overs + member * tokens + rows, over, mask=rows < tokens)
     at = mod + 2 * begin + rows[:, None] * 2 * W + columns[None, :]
-    s = tl.load(at, mask=inside, other=0.0).to(tl.float32) + _shift_of(mod_bias, member, 2 * W, columns, wide)
-    a = tl.load(at + W, mask=inside, other=0.0).to(tl.float32) + _shift_of(mod_bias + W, member, 2 * W, columns, wide)
+    s = load(at, inside) + _shift_of(mod_bias, member, 2 * W, columns, wide)
+    a = load(at + W, inside) + _shift_of(mod_bias + W, member, 2 * W, columns, wide)
     tl.store(h_out + begin + place, (centred * over[:, None] * (1 + a) + s).to(stored.dtype), mask=inside)
 
 
@@ -118,12 +117,12 @@ def _token_backward(
         inside = (rows < tokens)[:, None] & wide[None, :]
         place = rows[:, None] * W + columns[None, :]
         at = 2 * begin + rows[:, None] * 2 * W + columns[None, :]
-        mean = tl.load(means + member * tokens + rows, mask=rows < tokens, other=0.0)[:, None]
-        over = tl.load(overs + member * tokens + rows, mask=rows < tokens, other=0.0)[:, None]
-        x = tl.load(x_out + begin + place, mask=inside, other=0.0).to(tl.float32)
+        mean = load(means + member * tokens + rows, rows < tokens)[:, None]
+        over = load(overs + member * tokens + rows, rows < tokens)[:, None]
+        x = load(x_out + begin + place, inside)
         normal = tl.where(wide[None, :], (x - mean) * over, 0.0)
-        dh = tl.load(grad_h + begin + place, mask=inside, other=0.0).to(tl.float32)
-        a = tl.load(mod + at + W, mask=inside, other=0.0).to(tl.float32) + scale_bias
+        dh = load(grad_h + begin + place, inside)
+        a = load(mod + at + W, inside) + scale_bias
         dn = dh * a
         dx = (dn - (tl.sum(dn, 1) / W)[:, None] - normal * (tl.sum(dn * normal, 1) / W)[:, None]) * over
         tl.store(grad_mod + at, dh.to(kind), mask=inside)
@@ -131,10 +130,10 @@ def _token_backward(
         sum_shift += dh
         sum_scale += dh * normal
         if ADDS:
-            dx += tl.load(grad_x_out + begin + place, mask=inside, other=0.0).to(tl.float32)
+            dx += load(grad_x_out + begin + place, inside)
             dx = tl.where(inside, dx, 0.0)
-            y = tl.load(y_in + begin + place, mask=inside, other=0.0).to(tl.float32) + b
-            g = tl.load(gate + begin + place, mask=inside, other=0.0).to(tl.float32) + c
+            y = load(y_in + begin + place, inside) + b
+            g = load(gate + begin + place, inside) + c
             tl.store(grad_y + begin + place, (dx * g).to(kind), mask=inside)
             tl.store(grad_gate + begin + place, (dx * y).to(kind), mask=inside)
             sum_gate += dx * y
