@@ -109,9 +109,19 @@ def test_a_support_that_hides_a_value_is_refused_by_name():
     with pytest.raises(ValueError, match="no trained pair has y = 2, 5 to 7"):
         check_support(mask.T)
     with pytest.raises(ValueError, match="no trained pair has x = 0 to 9"):
-        support_mask(DonutSupport(low=0, high=30), 10)
+        support_mask(DonutSupport(low=0, high=9), 10)
     with pytest.raises(ValueError, match="nothing is left"):
-        support_mask(DonutSupport(low=20, high=22), 10)
+        support_mask(CornerSupport(start=10), 10)
+
+
+@pytest.mark.parametrize("kind", [DonutSupport, CrossSupport])
+def test_a_support_that_leaves_the_plane_is_refused_by_name(kind):
+    """It would be another shape than the one that is written: a donut would be a corner."""
+    support_mask(kind(low=5, high=9), 10)
+    for low in (5, 20):
+        said = f"the {kind().kind} reaches to 22, and x and y end at 9: set its high to 9 or less"
+        with pytest.raises(ValueError, match=f"^{said}$"):
+            support_mask(kind(low=low, high=22), 10)
 
 
 def test_depth_grows_from_the_rim():

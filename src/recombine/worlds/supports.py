@@ -107,6 +107,11 @@ def support_mask(settings: AnySupport, size: int) -> np.ndarray:
             inside = (x < settings.low) | (x > settings.high)
         else:
             inside = x >= settings.thickness
+        if isinstance(settings, DonutSupport | CrossSupport) and settings.high >= size:
+            raise ValueError(
+                f"the {settings.kind} reaches to {settings.high}, and x and y end at {size - 1}: set its high to "
+                f"{size - 1} or less"
+            )
         mask = ~(inside[:, None] & inside[None, :])
     check_support(mask)
     return mask
