@@ -109,6 +109,34 @@ def test_dry_run_says_how_long_it_would_take_and_stays_a_study_file(
     assert [path.name for path in tmp_path.iterdir()] == ["study.yaml"]  # nothing is kept
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "kind: rendering\nname: tiny\nquestion: Is the file whole?\nsupport: gap\nencoding: angle\n"
+            "world: {kind: digits, source: mnist, images_path: broken.idx, labels_path: broken.idx}\narms: {a: {}}\n",
+            "broken.idx is not a whole IDX file of images",
+        ),
+        (STUDY.replace("samples: 4,", "samples: 4, fid: true,"), "FID needs the package torch-fidelity"),
+    ],
+)
+def test_what_a_run_would_lack_a_dry_run_lacks_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, says: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch_fidelity", None)
+    Path("broken.idx").write_bytes(b"no digits")
+    Path("study.yaml").write_text(text)
+    complaints = set()
+    for dry in (["--dry-run", "--no-forecast"], ["--dry-run"], []):
+        assert call(monkeypatch, "run", "study.yaml", *dry) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        complaints.add(printed.err)
+    (complaint,) = complaints
+    assert complaint.startswith(f"recombine: {says}") and complaint.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.idx", "study.yaml"]  # nothing was begun
+
+
 def test_run_hands_everything_to_the_runner(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

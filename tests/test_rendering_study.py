@@ -65,6 +65,7 @@ def test_the_file_becomes_a_study_of_this_kind_with_defaults_merged():
     ("old", "new", "sentence"),
     [
         ("low: 3, high: 4", "low: 0, high: 7", "no trained pair has x = 0 to 7"),
+        ("low: 3, high: 4", "low: 3, high: 8", "support: the donut reaches to 8, and x and y end at 7"),
         ("encoding: onehot", "encoding: angle", "angle is a code of angles"),
         ("encoding: onehot", "encoding: ramp", "stripes need a code without a value for the other factor"),
         ("{kind: cnn, depth: 2, width: 8}}", "lowrank, encoding: ramp}", "lowrank has a picture for every value"),
@@ -87,6 +88,18 @@ def test_mistakes_are_named_with_their_line(old, new, sentence):
     with pytest.raises(UserError, match=re.escape(sentence)) as caught:
         parse_study(STUDY.replace(old, new), "study.yaml")
     assert re.search(r"study\.yaml:\d+: ", str(caught.value))
+
+
+def test_an_arm_of_the_other_kind_of_study_is_no_preset():
+    """Said of each arm that names one, and nothing else: what would be left of them are two equal arms."""
+    arms = "arms: {a: {preset: as_published/maskgit}, b: {preset: as_published/mar}}"
+    with pytest.raises(UserError) as caught:
+        parse_study(STUDY.partition("arms:")[0] + arms, "study.yaml")
+    said = "the study as_published is of generators, and this one of decoders (kind: rendering); name an arm of a study"
+    heading, *lines = str(caught.value).splitlines()
+    assert heading.startswith("2 mistakes")
+    for name, line in zip("ab", lines, strict=True):
+        assert line.strip() == f"study.yaml:12: arms.{name}.preset: {said} of the same kind"
 
 
 @pytest.mark.parametrize("name", LIBRARY)

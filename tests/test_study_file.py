@@ -95,10 +95,10 @@ def test_numbers_are_what_they_look_like(word: str, value: Any) -> None:
 
 
 def test_words_stay_words() -> None:
-    """YAML 1.1 would read these as false, 9 and 2024."""
-    text = changed("split: hamming", "split: {kind: listed, train: [000, 001, 010, 100]}")
+    """YAML 1.1 would read these as false, 9 and 2024; Python would read the limits as no number."""
+    text = changed("split: hamming", "split: {kind: listed, train: [000, 001, 010, 100]}\nlimits: nan")
     study = parse_study(text.replace("  maskgit:", "  no:").replace("name: demo", "name: 2024"))
-    assert study.name == "2024" and list(study.arms) == ["no", "dit"]
+    assert study.name == "2024" and study.limits == "nan" and list(study.arms) == ["no", "dit"]
     assert study.split.kind == "listed" and study.split.train == ("000", "001", "010", "100")
 
 
@@ -154,6 +154,8 @@ WRONG = [
     ("steps: 4000", "steps: -4", "12: arms.dit.training.steps should be at least 1, not '-4'"),
     ("batch: 64", "rate: .inf", "7: training.rate should be a finite number, not '.inf'"),
     ("batch: 64", "rate: 1e999", "7: training.rate should be a finite number, not '1e999'"),
+    ("quantized", "{spread: .inf}", "6: conditioning.spread should be a finite number, not '.inf'"),
+    ("quantized", "{spread: nan}", "6: conditioning.spread should be a finite number, not 'nan'"),
     ("batch: 64", "codes: 64", "7: unknown word 'codes' in training; it belongs in tokenizer"),
     ("members: 3", "steps: 3", "9: unknown word 'steps' in the study; it belongs in tokenizer or training"),
     ("members: 3", "members: 0", "9: members should be at least 1, not '0'"),
@@ -249,6 +251,8 @@ def test_python_gets_the_same_checks() -> None:
     for wrong in (float("inf"), True, "many"):
         with pytest.raises(UserError, match=r"training\.rate should be"):
             make_study(yaml.safe_load(GOOD) | {"training": {"rate": wrong}})
+    with pytest.raises(UserError, match=r"^study: conditioning\.spread should be a finite number, not nan$"):
+        make_study(yaml.safe_load(GOOD) | {"conditioning": {"spread": float("nan")}})
     resolved = parse_study(GOOD).resolved()
     resolved["arms"]["maskgit"]["generator"]["guidance"] = 1.0
     with pytest.raises(ValidationError, match=r"arms\.maskgit: guidance needs"):
@@ -413,6 +417,11 @@ def test_every_published_arm_is_a_preset(arm):
         ("maskgit", "5: arms.a.preset should be STUDY/ARM"),
         ("[as_published/maskgit]", "5: arms.a.preset should be STUDY/ARM of the library, not a list"),
         ("../../x/maskgit", "5: arms.a.preset should be STUDY/ARM"),
+        (
+            "rendering/cnn",
+            r"^study:5: arms.a.preset: the study rendering is of decoders \(kind: rendering\), and this one of "
+            "generators; name an arm of a study of the same kind$",
+        ),
     ],
 )
 def test_a_preset_that_is_not_there_is_the_one_mistake_reported(word, said):
@@ -436,13 +445,28 @@ def test_what_is_wrong_with_a_preset_here_is_reported_at_the_word():
         ("{generator: dit, jepa: {}}", "arms.a.jepa: jepa predicts hidden tokens, and dit hides none"),
         ("{generator: {kind: givt, style: causal}, jepa: {}}", "givt in its causal style hides none"),
         ("{generator: {kind: givt, components: 0}}", "arms.a.generator.components should be at least 1"),
-        ("{generator: {kind: dit, guidance: 2}}", "guidance needs a model trained with all factors withheld"),
-        ("{generator: {kind: maskgit, guidance: 1, guided: each}, conditioning: {drop_all: 0.1}}", "dropout"),
+        (
+            "{generator: {kind: dit, guidance: 1, guided: each}, conditioning: {dropout: 0.1, withheld: [shape]}}",
+            "arms.a: guided each .*, and withheld lacks colour, size: leave withheld out, or name all factors",
+        ),
+        (
+            "{generator: {kind: dit, guidance: 1, guided: each}, conditioning: {dropout: 0.1, withheld: [color]}}",
+            r"^study:6: arms.a.conditioning.withheld: 'color' is no factor of shapes2d: .*$",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_by_name(arm, said):
     with pytest.raises(UserError, match=said):
         parse_study(presets(f"tokenizer: vqvae\narms: {{a: {arm}}}"))
+
+
+def test_guidance_by_each_factor_may_name_them_all() -> None:
+    conditioning = "{dropout: 0.1, withheld: [size, shape, colour]}"
+    generator = "{kind: dit, guidance: 1, guided: each}"
+    study = parse_study(
+        presets(f"tokenizer: vae\narms: {{a: {{generator: {generator}, conditioning: {conditioning}}}}}")
+    )
+    assert study.arms["a"].conditioning.withheld == ("size", "shape", "colour")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,12 @@ def test_every_word_of_a_study_of_decoders_is_listed() -> None:
     assert "rendering-decoder" in words.listing("rendering-decoder") and "kind cnn" in words.listing()
 
 
+def test_what_is_trained_where_nothing_is_named_is_listed() -> None:
+    text = "kind: rendering\nname: x\nquestion: why\narms: {one: {}}\n"
+    assert parse_study(text).arms["one"].decoder.kind == "cnn"
+    assert "a cnn where neither is named" in words.listing("rendering-arm", 200)
+
+
 def all_words() -> list[tuple[words.Section, words.Kind, words.Word]]:
     return [(s, kind, word) for s in words.sections().values() for kind in s.kinds for word in kind.words]
 

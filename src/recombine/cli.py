@@ -78,6 +78,9 @@ def run(
     if dry_run:
         import yaml
 
+        from recombine.studies.outside import check_outside
+
+        check_outside(loaded)
         typer.echo(yaml.safe_dump(loaded.resolved(), sort_keys=False, allow_unicode=True), nl=False)
         if with_forecast:
             _say_forecast(loaded, device)

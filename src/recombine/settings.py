@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 class Settings(BaseModel):
     """Settings of one part of a study. Instances never change, so they can be hashed and stored beside results."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     # Words that do something only where another word has a certain value: word -> (other word, value).
     needs: ClassVar[dict[str, tuple[str, Any]]] = {}

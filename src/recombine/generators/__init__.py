@@ -108,8 +108,6 @@ def check_generator(settings: AnyGeneratorSettings, codes: int | None, condition
             raise ValueError(
                 "guided each needs a model trained with single factors withheld at times: set dropout (0.1, say)"
             )
-        if conditioning.withheld is not None:
-            raise ValueError("guided each withholds every factor in turn, and withheld keeps some: leave withheld out")
         if conditioning.missing != "unknown":
             raise ValueError(
                 f"guided each needs a model that is told when a factor is unknown, and missing {conditioning.missing} "

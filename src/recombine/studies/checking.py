@@ -113,7 +113,7 @@ _SHOULD = {
     "int_type": "be a whole number",
     "int_from_float": "be a whole number",
     "int_parsing_size": "be a smaller number",
-    "float_parsing": "be a number",
+    "float_parsing": "be a finite number",  # as YAML's .inf is none
     "float_type": "be a number",
     "bool_parsing": "be true or false",
     "bool_type": "be true or false",

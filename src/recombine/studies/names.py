@@ -1,4 +1,4 @@
-"""Names and seeds, as every kind of study has them."""
+"""The words that every kind of study has."""
 
 import re
 from typing import Annotated
@@ -20,7 +20,7 @@ def _arm_name(name: str) -> str:
     return _plain_name(name)
 
 
-def distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
+def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
     """The same seeds; refused if one is there twice."""
     twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
     if twice:
@@ -28,6 +28,16 @@ def distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
     return seeds
 
 
-Name = Annotated[str, AfterValidator(_plain_name)]
 ArmName = Annotated[str, AfterValidator(_arm_name)]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
+StudyName = Annotated[
+    str,
+    AfterValidator(_plain_name),
+    Field(description="for tables and folders: small letters, digits, _ and -"),
+]
+Question = Annotated[str, Field(min_length=1, max_length=1000, description="what is asked, in a sentence")]
+Limits = Annotated[str, Field(max_length=1000, description="what the study cannot show, said in its report")]
+Seeds = Annotated[
+    tuple[Annotated[int, Field(ge=0, lt=2**31)], ...],
+    Field(min_length=1, max_length=1024, description="every arm is trained once with each: its members"),
+    AfterValidator(_distinct),
+]

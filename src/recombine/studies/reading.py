@@ -94,7 +94,8 @@ def build_study(
 
     arm_nodes: dict[str, Node] = {}
     if "arms" in top:
-        arm_nodes = _read_arms(top["arms"], arm_model, defaults, kinds, checker)
+        kind = top["kind"].value if "kind" in top else None
+        arm_nodes = _read_arms(top["arms"], arm_model, defaults, kinds, checker, kind)
     elif "arms" not in meant:
         mistakes.add(root.line, "the study lacks 'arms' (what is compared: a name and its words for each)")
     arms = {}
@@ -144,6 +145,7 @@ def _read_arms(
     defaults: Mapping[str, Node],
     kinds: Mapping[str, Mapping[str, Any]],
     checker: Checker,
+    kind: str | None,
 ) -> dict[str, Node]:
     """Each arm's own words over the defaults, with unknown and missing words reported."""
     mistakes = checker.mistakes
@@ -162,14 +164,16 @@ def _read_arms(
         below: Node | None = Node(known, own.line, own.where)
         named = own.value.pop("preset", None)
         if named is not None:  # instead of the defaults: what is as published must not depend on this file
-            below = _preset(named, model, kinds, mistakes)
+            below = _preset(named, model, kinds, mistakes, kind)
         arms[name] = own if below is None else merge(below, own)
         checker.words(arms[name], model, {}, partial=below is None)
+        if named is not None and below is None:  # its own words are checked; a word too many keeps it from being built
+            own.value["preset"] = named
     return arms
 
 
 def _preset(
-    word: Node, model: type[BaseModel], kinds: Mapping[str, Mapping[str, Any]], mistakes: Mistakes
+    word: Node, model: type[BaseModel], kinds: Mapping[str, Mapping[str, Any]], mistakes: Mistakes, kind: str | None
 ) -> Node | None:
     """The arm of a library study that `preset: STUDY/ARM` names, with that study's defaults under its own words.
 
@@ -181,6 +185,11 @@ def _preset(
         mistakes.add(word.line, f"{word.where} should be STUDY/ARM of the library, not {show(word.value)}{hint}")
         return None
     top = parse(study_text(study)[0], Mistakes(study)).mapping
+    if ("kind" in top) != (kind is not None):  # there are two kinds of study, and arms of one mean nothing in the other
+        of = {False: "of generators", True: "of decoders (kind: rendering)"}
+        which = f"the study {study} is {of['kind' in top]}, and this one {of[kind is not None]}"
+        mistakes.add(word.line, f"{word.where}: {which}; name an arm of a study of the same kind")
+        return None
     arms = top["arms"].mapping
     if arm not in arms:
         mistakes.add(word.line, f"{word.where}: {study} has no arm {show(arm)}{nearest(arm, list(arms))}")

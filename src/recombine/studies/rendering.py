@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from recombine.conditioning import ConditioningSettings
@@ -25,7 +25,7 @@ from recombine.nets.backbone import Size
 from recombine.nets.decoders import DecoderSettings, check_decoder
 from recombine.nets.decoders.cnn import CNNSettings
 from recombine.settings import Settings
-from recombine.studies.names import ArmName, Name, Seed, distinct
+from recombine.studies.names import ArmName, Limits, Question, Seeds, StudyName
 from recombine.tokenizers import TokenizerSettings, check_fits
 from recombine.training import TrainingSettings
 from recombine.worlds.bumps import Bumps, BumpsSettings
@@ -104,7 +104,8 @@ class RenderingArm(Settings):
     encoding: EncodingSettings = Field(default=PopulationEncoding(), description="how factor values are told")
     data: DataSettings = Field(default=DataSettings(), description="each member's training set")
     decoder: DecoderSettings | None = Field(
-        default=CNNSettings(), description="what is trained; null, or left out, where a generator is"
+        default=CNNSettings(),
+        description="what is trained; null, or left out, where a generator is; a cnn where neither is named",
     )
     generator: GeneratorSettings | None = Field(
         default=None, description="trained in place of a decoder: a generator of the other study, told the same code"
@@ -162,20 +163,16 @@ class RenderingStudy(Settings):
     """A forced-rendering study, complete; its hash names everything its results depend on."""
 
     kind: Literal["rendering"] = Field(default="rendering", description="decoders that are told every factor")
-    name: Annotated[Name, Field(description="for tables and folders: small letters, digits, _ and -")]
-    question: Annotated[str, Field(min_length=1, max_length=1000, description="what is asked, in a sentence")]
-    limits: str = Field(default="", max_length=1000, description="what the study cannot show, said in its report")
+    name: StudyName
+    question: Question
+    limits: Limits = ""
     judging: RenderingJudging = Field(default=RenderingJudging(), description="how often the members are judged")
     measures: Literal["all", "outputs", "none"] = Field(
         default="all",
         description="what is measured at the end, for the claims and the page: outputs, of the pictures alone; all, of "
         "every layer too (on a CPU minutes for each arm at the published size); none",
     )
-    seeds: Annotated[
-        tuple[Seed, ...],
-        Field(min_length=1, max_length=1024, description="every arm is trained once with each: its members"),
-        AfterValidator(distinct),
-    ] = (0, 1, 2)
+    seeds: Seeds = (0, 1, 2)
     arms: dict[ArmName, RenderingArm] = Field(min_length=1, description="what is compared: a name and its words")
 
     @model_validator(mode="after")

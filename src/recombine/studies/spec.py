@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from recombine.conditioning import ConditioningSettings
 from recombine.errors import UserError
@@ -19,7 +19,7 @@ from recombine.nets.backbone import SIZES
 from recombine.settings import Settings
 from recombine.splits import Split, SplitSettings, check_weights, fewer, make_split
 from recombine.studies.checking import nearest
-from recombine.studies.names import ArmName, Name, Seed, distinct
+from recombine.studies.names import ArmName, Limits, Question, Seeds, StudyName
 from recombine.studies.reading import build_study
 from recombine.studies.rendering import RenderingStudy, rendering_mistakes, shrink_rendering
 from recombine.studies.sources import study_text
@@ -46,19 +46,15 @@ class Arm(Settings):
 class Study(Settings):
     """A study, complete: running it needs nothing else, and its hash names everything its results depend on."""
 
-    name: Annotated[Name, Field(description="for tables and folders: small letters, digits, _ and -")]
-    question: Annotated[str, Field(min_length=1, max_length=1000, description="what is asked, in a sentence")]
-    limits: str = Field(default="", max_length=1000, description="what the study cannot show, said in its report")
+    name: StudyName
+    question: Question
+    limits: Limits = ""
     world: Annotated[WorldSettings, Field(description="where the images come from")]
     split: Annotated[SplitSettings, Field(description="which compositions are trained on")]
     judging: JudgingSettings = Field(
         default=JudgingSettings(), description="how often and on how many samples the members are judged"
     )
-    seeds: Annotated[
-        tuple[Seed, ...],
-        Field(min_length=1, max_length=1024, description="every arm is trained once with each: its members"),
-        AfterValidator(distinct),
-    ] = (0, 1, 2)
+    seeds: Seeds = (0, 1, 2)
     arms: dict[ArmName, Arm] = Field(min_length=1, description="what is compared: a name and its words for each")
 
     @model_validator(mode="after")
@@ -98,10 +94,18 @@ def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
     for name, arm in parts.get("arms", {}).items():
         if world is not None:
             names = [factor.name for factor in build_world(world).factors]
-            unknown = [factor for factor in arm.conditioning.withheld or () if factor not in names]
+            withheld = arm.conditioning.withheld or names
+            unknown = [factor for factor in withheld if factor not in names]
+            kept = [factor for factor in names if factor not in withheld]
             if unknown:
                 place = ("arms", name, "conditioning", "withheld")
                 yield place, f"{unknown[0]!r} is no factor of {world.kind}: use {', '.join(names)} (arm {name})"
+            elif kept and arm.generator.guidance > 0 and arm.generator.guided == "each":
+                yield (
+                    ("arms", name),
+                    f"guided each withholds every factor in turn, and withheld lacks {', '.join(kept)}: leave withheld "
+                    "out, or name all factors",
+                )
             try:
                 check_fits(arm.tokenizer, world.image_size)
             except ValueError as error:

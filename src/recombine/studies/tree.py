@@ -4,7 +4,6 @@ Text is not turned into Python values here: the settings classes do that, knowin
 where a number is wanted, `no` is an arm's name where a name is wanted, and nothing in a file can be executed.
 """
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -126,22 +125,19 @@ def _from_yaml(raw: yaml.Node, line: int, where: str, depth: int, mistakes: Mist
             where,
         )
     assert isinstance(raw, yaml.ScalarNode)  # aliases and everything else are gone by now
-    return Node(_scalar(raw, line, where, mistakes), line, where)
+    return Node(_scalar(raw), line, where)
 
 
-def _scalar(raw: yaml.ScalarNode, line: int, where: str, mistakes: Mistakes) -> str | None:
+def _scalar(raw: yaml.ScalarNode) -> str | None:
     """The text of a scalar; None for nothing. `2e4` becomes 20000, so that it can be a whole number too."""
     text = str(raw.value)
     plain = raw.style is None
     if plain and text in ("", "~", "null", "Null", "NULL"):
         return None
     try:
-        number = float(re.sub(r"\.(?=inf|nan)", "", text.lower()))  # YAML writes .inf and .nan
+        number = float(text)
     except ValueError:
         return text
-    if not math.isfinite(number):
-        mistakes.add(line, f"{where} should be a finite number, not {show(text)}")
-        return None
     if plain and "e" in text.lower() and number.is_integer() and abs(number) < 1e15:
         return str(int(number))
     return text
@@ -158,9 +154,6 @@ def from_python(value: Any, mistakes: Mistakes, where: str = "") -> Node:
         return Node([from_python(item, mistakes, f"{where}[{i}]") for i, item in enumerate(value)], None, where)
     if isinstance(value, bool):  # as in a file, so that True is never taken for the number 1
         return Node(str(value).lower(), None, where)
-    if isinstance(value, float) and not math.isfinite(value):
-        mistakes.add(None, f"{where} should be a finite number, not {value}")
-        return Node(None, None, where)
     return Node(value, None, where)
 
 
