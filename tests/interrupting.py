@@ -23,6 +23,21 @@ def only_one_member_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Trainer, "run", small_memory)
 
 
+def only_so_many_fit(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, most: int = 0) -> list[int]:
+    """From now on that function runs out of memory when the first tensor it is given has more than `most` rows; without
+    `most`, always. The list grows by the rows of every call."""
+    work, rows = getattr(owner, name), []
+
+    def small_memory(*given: object, **named: object) -> object:
+        rows.append(next((len(thing) for thing in given if isinstance(thing, torch.Tensor)), 1))
+        if rows[-1] > most:
+            raise torch.OutOfMemoryError(f"no memory for {rows[-1]}")
+        return work(*given, **named)
+
+    monkeypatch.setattr(owner, name, small_memory)
+    return rows
+
+
 def kill_and_run_again(study: RenderingStudy, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a study of decoders that is killed after seven times four steps, and then the same again to its end."""
 

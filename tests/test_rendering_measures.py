@@ -10,6 +10,7 @@ import torch
 from recombine.anatomy.measures import read_measures
 from recombine.claims.planes.failures import f1_failure
 from recombine.claims.planes.table import PlaneTable
+from recombine.errors import UserError
 from recombine.report.page import write_report
 from recombine.runner import run_study
 from recombine.studies import rendering_measures, rendering_run
@@ -162,7 +163,7 @@ def test_a_study_whose_measuring_fails_is_whole_but_for_the_measures(
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(rendering_measures, "measure_inside", fails)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(UserError, match="the measuring of arm cnn does not fit into memory"):
         run_study(tiny(), tmp_path / "out", tmp_path / "store", "cpu")
     assert read_measures(tmp_path / "out") is None
     write_report(tmp_path / "out")

@@ -20,6 +20,7 @@ from recombine.errors import UserError
 from recombine.generators import TokenShape, build_generator
 from recombine.generators.dit import DiTSettings
 from recombine.nets.backbone import SIZES, Dimensions, grid_positions, sinusoid
+from recombine.out_of_memory import ran_out
 from recombine.training import Trainer, TrainingData, TrainingSettings
 from recombine.worlds import Shapes2D, Shapes2DSettings
 
@@ -135,8 +136,8 @@ def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None
             product, work = large_product(device)
             steps = [step, members_step(case, 1, device)[0], plain_step(case, device), product]
             goes, solo_goes, plain_goes, product_goes = in_turn(steps, device)
-        except RuntimeError as error:  # torch.OutOfMemoryError is one; a CPU's allocator has no error of its own
-            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+        except RuntimeError as error:
+            if not ran_out(error):
                 raise
             raise UserError(
                 f"{case.members} members of size {case.size} with {case.tokens} tokens and batch {case.batch} do not "

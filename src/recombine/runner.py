@@ -13,14 +13,15 @@ from torch import Tensor
 
 from recombine import files, provenance
 from recombine.errors import UserError
-from recombine.judges.inception import inception
 from recombine.progress import say
 from recombine.report.page import write_report
 from recombine.report.terminal import print_summary
 from recombine.splits import code
 from recombine.studies import stages
 from recombine.studies.arms import PICTURES, ArmResult, run_arm
+from recombine.studies.memory import study_must_fit
 from recombine.studies.monitors import write_monitors
+from recombine.studies.outside import check_outside
 from recombine.studies.quality_table import write_quality
 from recombine.studies.results import write_results
 from recombine.studies.spec import AnyStudy, RenderingStudy
@@ -28,6 +29,7 @@ from recombine.studies.store import Store, claim_folder
 from recombine.worlds import make_images
 
 
+@study_must_fit
 def run_study(study: AnyStudy, out: Path, store: Path | None = None, device: str = "auto") -> Path:
     """Run `study` into the folder `out`; returns the path of its report.
 
@@ -40,12 +42,11 @@ def run_study(study: AnyStudy, out: Path, store: Path | None = None, device: str
     kept = Path(store or os.environ.get("RECOMBINE_STORE") or out / "store")
     if kept.exists() and not kept.is_dir():
         raise UserError(f"the store {kept} is a file, not a folder; choose another --store.")
+    check_outside(study)
     if isinstance(study, RenderingStudy):
         from recombine.studies.rendering_run import run_rendering
 
         return run_rendering(study, out, kept, chosen)
-    if study.judging.fid:
-        inception()  # what is missing for it should be said now, not after the training
     with claim_folder(out, study.hash, study.name):
         setting = stages.open_setting(study, Store(kept), chosen)
         fitted = stages.fit_tokenizers(setting)

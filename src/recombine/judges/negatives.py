@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from recombine.judges.rerender import Paintable
+from recombine.out_of_memory import in_batches
 from recombine.randomness import Draws, seeds_tensor
 from recombine.worlds import Images, make_images
 
@@ -214,4 +215,4 @@ def far_from_real(world: Paintable, images: Tensor, bank: Tensor, seed: int) -> 
 def _nearest(images: Tensor, bank: Tensor) -> Tensor:
     """Euclidean distance to the nearest image of the bank, (N,)."""
     bank = bank.flatten(1)
-    return torch.cat([torch.cdist(part.flatten(1), bank).amin(1) for part in images.split(1024)])
+    return torch.cat(in_batches(lambda part: torch.cdist(part.flatten(1), bank).amin(1), images, 1024))

@@ -68,6 +68,11 @@ class Judged:
         numbers |= {"hit": self.hit, "joint": self.joint}
         return {word: t.float().mean(0) if self.mse.dim() == 3 else t.float() for word, t in numbers.items()}
 
+    def of_members(self, some: range) -> "Judged":
+        """What is said of some members, without a gap between them."""
+        axis = int(self.mse.dim() == 3)
+        return Judged(*(getattr(self, field.name).narrow(axis, some.start, len(some)) for field in fields(self)))
+
     def to(self, device: torch.device) -> "Judged":
         return Judged(*(getattr(self, field.name).to(device) for field in fields(self)))
 

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from recombine.errors import UserError
 from recombine.judges.rerender import soften
+from recombine.out_of_memory import in_batches
 from recombine.progress import track
 from recombine.randomness import Draws, seeds_tensor
 from recombine.splits import code
@@ -58,8 +59,11 @@ class Probe(nn.Module):
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
         """The value named for each factor, (N, F) int64."""
-        named = [torch.stack([logits.argmax(1) for logits in self(part)], 1) for part in images.split(CHUNK)]
-        return torch.cat(named)
+
+        def named(part: Tensor) -> Tensor:
+            return torch.stack([logits.argmax(1) for logits in self(part)], 1)
+
+        return torch.cat(in_batches(named, images, CHUNK))
 
 
 def build_probe(world: World, device: torch.device | str = "cpu") -> Probe:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from recombine.errors import UserError
+from recombine.out_of_memory import in_batches
 from recombine.worlds import World
 
 STEPS = 8  # damped Gauss-Newton steps; real images are at rest after about five
@@ -150,7 +151,7 @@ def _fit(world: Paintable, shape: int, ink: Tensor, steps: int) -> tuple[Tensor,
 def read(world: Paintable, images: Tensor, steps: int = STEPS) -> Reading:
     """The nearest picture of the world for each of the images (N, 3, P, P)."""
     pixels = CHUNK_CUDA if images.is_cuda else CHUNK_CPU
-    parts = [_read_chunk(world, part, steps) for part in images.split(max(1, pixels // world.image_size**2))]
+    parts = in_batches(lambda part: _read_chunk(world, part, steps), images, pixels // world.image_size**2)
     return Reading(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(Reading)))
 
 

@@ -15,6 +15,7 @@ from recombine.generators import Generator, build_generator
 from recombine.judges import Judge, Verdicts
 from recombine.judges.inception import inception
 from recombine.nets.backbone import SIZES
+from recombine.out_of_memory import ran_out
 from recombine.progress import say, track
 from recombine.provenance import code_version, hardware
 from recombine.randomness import Draws
@@ -103,8 +104,9 @@ def _run_members(
         some = replace(setting, study=setting.study.model_copy(update={"seeds": seeds}))
         try:
             _train_and_store(some, name, arm, entry, judge, of(seeds))
-        except torch.OutOfMemoryError:
-            _work_of(setting.store, of(seeds)).remove()  # nobody will go on with it
+        except RuntimeError as error:
+            if ran_out(error):
+                _work_of(setting.store, of(seeds)).remove()  # nobody will go on with it
             raise
 
     parts = in_parts(name, setting.study.seeds, lambda seeds: setting.store.has("arm", of(seeds)), train)
@@ -245,6 +247,8 @@ class _Work(Unfinished):
             written = {table: [row for row in judged[table] if row["step"] <= done] for table in TABLES}
             return written, float(judged["seconds"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            if ran_out(error):  # says nothing of the file
+                raise
             raise UserError(f"{self.checkpoint} does not hold this arm; {self.fix}.") from error
 
 

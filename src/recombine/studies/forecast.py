@@ -16,10 +16,11 @@ from torch import Tensor
 
 from recombine.judges import Judge, build_probe
 from recombine.judges.probe import initialise
+from recombine.out_of_memory import in_batches
 from recombine.randomness import seeds_tensor
 from recombine.studies.arms import evaluate, make_quality, make_trainer, measures_quality, setting_of
 from recombine.studies.inside import Inside, has_monitors
-from recombine.studies.memory import Seeds, timed_in_parts
+from recombine.studies.memory import Seeds, study_must_fit, timed_in_parts
 from recombine.studies.rendering import RenderingArm
 from recombine.studies.spec import AnyStudy, Arm, RenderingStudy
 from recombine.studies.stages import (
@@ -51,6 +52,7 @@ class Forecast:
         return sum(self.seconds.values())
 
 
+@study_must_fit
 def forecast(study: AnyStudy, device: torch.device) -> Forecast:
     """What `run_study` will take from nothing."""
     if device.type == "cuda":
@@ -104,7 +106,7 @@ def _rendering(study: RenderingStudy, device: torch.device) -> Forecast:
         if study.measures != "none":
             same_look = str((arm.world, arm.encoding, arm.decoder, arm.support))
             if same_look not in measured:
-                measured[same_look] = _measuring(study, arm, device)
+                measured[same_look] = _measuring(study, name, arm, device)
             seconds[f"measuring {name}"] = measured[same_look]
     return Forecast(seconds, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None)
 
@@ -129,24 +131,31 @@ def _decoders(
     return step * arm.training.steps + once * (study.judging.evaluations + 2)
 
 
-def _measuring(study: RenderingStudy, arm: RenderingArm, device: torch.device) -> float:
+def _measuring(study: RenderingStudy, name: str, arm: RenderingArm, device: torch.device) -> float:
     """Seconds of measuring an arm: untrained decoders' pictures, and the layers of one member for each of all members.
-    In place of a generator's samples the true pictures are measured."""
+    In place of a generator's samples the true pictures are measured. Where members do not fit together, the tries are
+    timed too: the run will make them."""
     from recombine.nets.decoders import build_decoder
     from recombine.studies.bridge_measures import measure_samples
-    from recombine.studies.rendering_measures import measure_inside, measure_outputs, solo
+    from recombine.studies.rendering_measures import measurable, measure_inside, measure_outputs, solo, some_of
     from recombine.studies.rendering_run import OpenedArm, judge
 
     plane, code, inside = arm.plane().to(device), arm.code(), study.measures == "all"
-    if arm.decoder is None:
-        shape = (study.members, -1, study.judging.samples, -1, -1)
-        samples = plane.images[None, :, None].expand(shape)
-        return _timed(lambda: measure_samples(samples, judge(samples, plane), plane, inside), device)
-    decoder = build_decoder(arm.decoder, code.widths, arm.world.image_size, study.seeds).to(device).eval()
-    opened = OpenedArm(decoder, code, plane)
-    seconds = _timed(lambda: measure_outputs(arm, opened, inside), device)
-    if inside and plane.cells.shape[1] > 1:
-        seconds += study.members * _timed(lambda: measure_inside(arm, solo(arm, opened, 0)), device)
+    opened: OpenedArm | None = None
+    if arm.decoder is not None:
+        opened = OpenedArm(build_decoder(arm.decoder, code.widths, arm.world.image_size, study.seeds), code, plane)
+
+    def pictures(members: range) -> object:
+        if opened is not None:
+            return measure_outputs(arm, some_of(arm, opened, members), inside)
+        samples = plane.images[None, :, None].expand(len(members), -1, study.judging.samples, -1, -1)
+        return measure_samples(samples, judge(samples, plane), plane, inside)
+
+    with measurable(name):
+        seconds = _timed(lambda: in_batches(pictures, range(study.members), study.members), device)
+        if opened is not None and inside and plane.cells.shape[1] > 1:
+            one = opened
+            seconds += study.members * _timed(lambda: measure_inside(arm, solo(arm, one, 0)), device)
     return seconds
 
 

@@ -1,15 +1,16 @@
 """Members that do not fit into memory together: fewer at a time, and it is said. Members never touch each other, so
 their numbers do not depend on it (but for rounding)."""
 
-import gc
 from collections.abc import Callable
 
-import torch
-
 from recombine.errors import UserError
+from recombine.out_of_memory import must_fit, ran_out, release
 from recombine.progress import say
 
 Seeds = tuple[int, ...]
+
+# Decorates what runs a whole study: for all that no part of it has a sentence of its own for.
+study_must_fit = must_fit("the study", "take a smaller world.image_size, or free the memory that other programs hold")
 
 
 def halves(seeds: Seeds) -> tuple[Seeds, Seeds]:
@@ -26,7 +27,9 @@ def in_parts(name: str, seeds: Seeds, made: Callable[[Seeds], bool], make: Calla
         return parts
     try:
         make(seeds)
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not ran_out(error):
+            raise
         if len(seeds) == 1:
             raise alone_too_large(name) from error
     else:
@@ -52,7 +55,9 @@ def timed_in_parts(name: str, seeds: Seeds, seconds_of: Callable[[Seeds], float]
     """What `in_parts` will take, and how many members it will have at a time: `seconds_of` times the first part."""
     try:
         return seconds_of(seeds), len(seeds)
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not ran_out(error):
+            raise
         if len(seeds) == 1:
             raise alone_too_large(name) from error
     release()
@@ -66,10 +71,3 @@ def alone_too_large(name: str) -> UserError:
         f"arm {name} does not fit into memory even with one member: take a smaller training.batch, a smaller model or "
         "fewer judging.samples."
     )
-
-
-def release() -> None:
-    """Give back what nobody holds any more."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

@@ -6,11 +6,13 @@ one-hot code differences between cells are, for the decoder and for the true pic
 
 What is measured is kept in the store in parts: the pictures of all members of an arm, and the layers of each member. So
 a measuring that was stopped goes on where it was, and members are looked into one at a time: the states of a whole
-plane of one wide decoder are gigabytes.
+plane of one wide decoder are gigabytes. Where the pictures of all members do not fit into memory, they are measured
+fewer at a time: the numbers are the same but for rounding.
 """
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ from recombine.anatomy.measures import (
 from recombine.encodings import OneHotEncoding
 from recombine.judges.plane import judge_plane
 from recombine.nets.decoders import build_decoder
+from recombine.out_of_memory import in_batches, must_fit
 from recombine.progress import say, track
 from recombine.studies.bridge_measures import measure_samples
 from recombine.studies.rendering import RenderingArm, RenderingStudy
@@ -107,11 +110,16 @@ def middle_cell(cells: Tensor, trained: Tensor, depth: Tensor) -> int:
 
 def solo(settings: RenderingArm, opened: OpenedArm, member: int) -> OpenedArm:
     """One member of an arm as an arm of its own."""
+    return some_of(settings, opened, range(member, member + 1))
+
+
+def some_of(settings: RenderingArm, opened: OpenedArm, members: range) -> OpenedArm:
+    """Some members of an arm, without a gap between them, as an arm of their own, on the device of the plane."""
     assert settings.decoder is not None
-    decoder = build_decoder(settings.decoder, opened.encoding.widths, settings.world.image_size, (0,))
+    decoder = build_decoder(settings.decoder, opened.encoding.widths, settings.world.image_size, tuple(members))
     whole = opened.decoder.state_dict()
     own = {
-        name: whole[name] if whole[name].shape == fresh.shape else whole[name][member : member + 1]
+        name: whole[name] if whole[name].shape == fresh.shape else whole[name][members.start : members.stop]
         for name, fresh in decoder.state_dict().items()
     }
     decoder.load_state_dict(own)
@@ -151,21 +159,37 @@ def _arm(
 
     def arm() -> OpenedArm:  # opened when the first part of it has to be measured
         if not opened:
-            opened.append(open_arm(study, name, store, device))
+            whole = open_arm(study, name, store)  # members go to the device when they are measured
+            opened.append(replace(whole, plane=whole.plane.to(device)))
         return opened[0]
 
     def pictures() -> Found:
-        if settings.decoder is not None:
-            return measure_outputs(settings, arm(), inside)
-        drawn = finished_arm(study, name, store)
-        assert drawn.samples is not None
-        return measure_samples(drawn.samples.to(device) / 255.0, drawn.last.to(device), drawn.plane.to(device), inside)
+        drawn = finished_arm(study, name, store) if settings.decoder is None else None
+
+        def of(members: range) -> Found:
+            if drawn is None:
+                return measure_outputs(settings, some_of(settings, arm(), members), inside)
+            assert drawn.samples is not None
+            samples = drawn.samples[members.start : members.stop].to(device) / 255.0
+            judged = drawn.last.of_members(members).to(device)
+            return measure_samples(samples, judged, drawn.plane.to(device), inside)
+
+        parts = in_batches(of, range(study.members), study.members)
+        if len(parts) > 1:
+            at_once = len(parts[0][0][0].values)
+            say(f"arm {name}: {study.members} members do not fit into memory together; measured {at_once} at a time")
+        # Maps have a row for each member, but for those (of the truth, of depths) that are the same for all.
+        maps = {
+            key: torch.cat([own[key] for _, own in parts]) if first.dim() == 2 else first
+            for key, first in parts[0][1].items()
+        }
+        return _together([found for found, _ in parts]), maps
 
     layered = inside and settings.world.kind == "bumps" and settings.decoder is not None
     count = 1 + study.members * layered
     spent = 0.0
     each: list[Found] = []
-    with track(count, f"measuring {name}") as advance:
+    with track(count, f"measuring {name}") as advance, measurable(name):
         outputs, took = _kept(store, recipe | {"part": "pictures"}, pictures)
         spent += took
         advance()
@@ -184,8 +208,14 @@ def _arm(
     return measured, maps, spent
 
 
+def measurable(name: str) -> AbstractContextManager[None]:
+    """Around the measuring of an arm: what to do where even one member is too large."""
+    fix = "set measures to outputs or none, or take a smaller decoder or world.image_size"
+    return must_fit(f"the measuring of arm {name}", fix)
+
+
 def _together(each: list[list[Measured]]) -> list[Measured]:
-    """The same measures of several members, one by one, as measures of all."""
+    """The same measures of several members, some by some, as measures of all."""
     return [
         replace(parts[0], values=torch.cat([part.values.cpu() for part in parts])) for parts in zip(*each, strict=True)
     ]

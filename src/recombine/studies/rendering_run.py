@@ -25,6 +25,7 @@ from recombine.generators import Generator
 from recombine.generators.rendering import Rendering
 from recombine.judges.plane import Judged, cross_fade, judge_plane, judge_samples, summarise
 from recombine.nets.decoders import Decoder, build_decoder
+from recombine.out_of_memory import ran_out
 from recombine.progress import say, track
 from recombine.studies.arms import evaluation_steps
 from recombine.studies.bridge import draw_samples, make_generator, open_tokenizer, tokenized
@@ -127,8 +128,9 @@ def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device
         some = study.model_copy(update={"seeds": seeds})
         try:
             _train(some, name, arm, store, of(seeds), device)
-        except torch.OutOfMemoryError:
-            _work_of(store, of(seeds)).remove()  # nobody will go on with it
+        except RuntimeError as error:
+            if ran_out(error):
+                _work_of(store, of(seeds)).remove()  # nobody will go on with it
             raise
 
     parts = in_parts(name, study.seeds, lambda seeds: store.has(KIND, of(seeds)), train)
@@ -283,6 +285,8 @@ class _Work(Unfinished):
             losses = {step: loss for step, loss in facts["losses"].items() if int(step) <= trainer.steps_done}
             return judged, losses, float(facts["seconds"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            if ran_out(error):  # says nothing of the file
+                raise
             raise UserError(f"{self.checkpoint} does not hold this arm; {self.fix}.") from error
 
 

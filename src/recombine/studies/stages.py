@@ -19,6 +19,7 @@ from recombine.generators.dit import DiTSettings
 from recombine.generators.maskgit import MaskGIT, MaskGITSettings
 from recombine.judges import Judge, Probe, build_judge, build_probe, calibrate, fit_probe
 from recombine.nets.backbone import SIZES
+from recombine.out_of_memory import must_fit
 from recombine.progress import say
 from recombine.randomness import Draws
 from recombine.splits import Split, code, make_split
@@ -116,6 +117,7 @@ def _fit_one(setting: Setting, name: str, settings: TokenizerSettings) -> Fitted
     return FittedTokenizer(name, settings, recipe, tokenizer, log)
 
 
+@must_fit("the training of the probe", "take a smaller world.image_size")
 def train_probe(setting: Setting) -> tuple[Probe, dict[str, Any], dict[str, Any]]:
     """The probe, its facts and its recipe; raises where it fails its gate."""
     recipe = {"version": RECIPES["probe"], "world": setting.study.world.model_dump(mode="json"), "seed": SHARED_SEED}
@@ -135,6 +137,10 @@ def train_probe(setting: Setting) -> tuple[Probe, dict[str, Any], dict[str, Any]
     return probe.eval().requires_grad_(False), facts, recipe
 
 
+@must_fit(
+    "the calibration of the judge",
+    "take a smaller world.image_size or fewer tokens (a larger tokenizer.factor or patch)",
+)
 def calibrate_judge(
     setting: Setting, probe: Probe, probe_recipe: dict[str, Any], fitted: Mapping[str, FittedTokenizer]
 ) -> tuple[Judge, dict[str, Any], dict[str, Any]]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from recombine.errors import UserError
+from recombine.out_of_memory import in_batches
 from recombine.randomness import Draws
 
 CHUNK = 1024  # images encoded or decoded at a time, so that memory does not grow with the number of images
@@ -83,7 +84,7 @@ class Tokenizer(nn.Module):
     def encode(self, images: Tensor) -> Tokens:
         """Tokens of images (N, 3, P, P)."""
         with exact(images.device):
-            parts = [self.analyse(chunk.float()) for chunk in images.split(CHUNK)]
+            parts = in_batches(lambda chunk: self.analyse(chunk.float()), images, CHUNK)
         mean = self.normalise(torch.cat([part.mean for part in parts]))
         deviations = [part.std for part in parts if part.std is not None]
         ids = [part.ids for part in parts if part.ids is not None]
@@ -95,7 +96,7 @@ class Tokenizer(nn.Module):
         look for the nearest code again."""
         with exact(z.device):
             raw = z.float() / self.scale + self.shift
-            return torch.cat([self.synthesise(chunk).clamp(0.0, 1.0) for chunk in raw.split(CHUNK)])
+            return torch.cat(in_batches(lambda chunk: self.synthesise(chunk).clamp(0.0, 1.0), raw, CHUNK))
 
     def embed(self, ids: Tensor) -> Tensor:
         """Normalised tokens (..., T, C) of codes (..., T)."""
@@ -108,15 +109,17 @@ class Tokenizer(nn.Module):
     def set_scale(self, images: Tensor) -> None:
         """Sets shift and scale so that the tokens of these images, as a generator will draw them, have mean 0 and
         deviation 1. A VAE's tokens are drawn anew from the posterior: their variance is var(mean) + mean(std^2)."""
-        total = torch.zeros(self.channels, dtype=torch.float64, device=images.device)
-        squares, extra = torch.zeros_like(total), torch.zeros_like(total)
+
+        def sums(chunk: Tensor) -> Tensor:
+            """Of tokens, of their squares, and of the posterior's variances, (3, C)."""
+            raw = self.analyse(chunk.float())
+            extra = torch.zeros_like(raw.mean) if raw.std is None else raw.std
+            parts = (raw.mean.double(), raw.mean.double().square(), extra.double().square())
+            return torch.stack([part.sum((0, 1)) for part in parts])
+
+        nothing = torch.zeros(3, self.channels, dtype=torch.float64, device=images.device)
         with exact(images.device):
-            for chunk in images.split(CHUNK):
-                raw = self.analyse(chunk.float())
-                total += raw.mean.double().sum((0, 1))
-                squares += raw.mean.double().square().sum((0, 1))
-                if raw.std is not None:
-                    extra += raw.std.double().square().sum((0, 1))
+            total, squares, extra = sum(in_batches(sums, images, CHUNK), start=nothing)
         count = len(images) * self.tokens
         mean = total / count
         variance = ((squares + extra) / count - mean.square()).mean()

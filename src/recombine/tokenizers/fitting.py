@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from recombine.nets.convs import initialise
+from recombine.out_of_memory import in_batches, must_fit
 from recombine.progress import track
 from recombine.randomness import Draws, seeds_tensor
 from recombine.tokenizers.base import CHUNK, Tokenizer, exact
@@ -57,7 +58,9 @@ def fit_tokenizer(settings: TokenizerSettings, images: Tensor, seed: int) -> tup
     tokenizer.to(images.device)
     log: dict[str, Any] = {}
     if not isinstance(settings, PixelsSettings):
-        log |= _train(tokenizer, settings, images, seed)
+        fix = "take a smaller tokenizer.batch, tokenizer.width or world.image_size"
+        with must_fit(f"training the {settings.kind} tokenizer", fix):
+            log |= _train(tokenizer, settings, images, seed)
     tokenizer.eval().requires_grad_(False)
     tokenizer.set_scale(images)
     log |= _reconstruction(tokenizer, images) | tokenizer.measure(images)
@@ -100,10 +103,11 @@ def _schedule(progress: float) -> float:
 @torch.no_grad()
 def _reconstruction(tokenizer: Tokenizer, images: Tensor) -> dict[str, float]:
     """Errors of decode(encode(images)): over all pixel values, and of the image that the 99th of 100 is like."""
-    errors = []
-    for chunk in images.split(CHUNK):
-        errors.append((tokenizer.decode(tokenizer.encode(chunk).mean) - chunk).abs().mean((1, 2, 3)))
-    per_image = torch.cat(errors)
+
+    def errors(chunk: Tensor) -> Tensor:
+        return (tokenizer.decode(tokenizer.encode(chunk).mean) - chunk).abs().mean((1, 2, 3))
+
+    per_image = torch.cat(in_batches(errors, images, CHUNK))
     return {
         "absolute_error": per_image.mean().item(),
         "absolute_error_99th": per_image.sort().values[int(0.99 * (len(per_image) - 1))].item(),

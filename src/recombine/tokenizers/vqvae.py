@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from recombine.nets.convs import Decoder, Encoder
+from recombine.out_of_memory import in_batches
 from recombine.randomness import Draws
 from recombine.settings import Settings
 from recombine.tokenizers.base import CHUNK, Tokenizer, Tokens, exact, to_grid, to_tokens
@@ -120,12 +121,15 @@ class VQVAE(Tokenizer):
     @torch.no_grad()
     def measure(self, images: Tensor) -> dict[str, float]:
         """Perplexity of the codes over these images, and the share of codes used at all."""
-        counts = torch.zeros(self.settings.codes, dtype=torch.int64, device=images.device)
-        for chunk in images.split(CHUNK):
-            with exact(images.device):
-                ids = self.analyse(chunk.float()).ids
+
+        def used(chunk: Tensor) -> Tensor:
+            """How often each code is, (K,)."""
+            ids = self.analyse(chunk.float()).ids
             assert ids is not None
-            counts += torch.bincount(ids.flatten(), minlength=self.settings.codes)
+            return torch.bincount(ids.flatten(), minlength=self.settings.codes)
+
+        with exact(images.device):
+            counts = torch.stack(in_batches(used, images, CHUNK)).sum(0)
         share = counts.double() / counts.sum()
         return {
             "perplexity": torch.special.entr(share).sum().exp().item(),

@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from recombine.out_of_memory import in_batches
 from recombine.randomness import Draws, seeds_tensor
 
 Composition = tuple[int, ...]
@@ -76,4 +77,5 @@ def make_images(
     labels = torch.tensor(list(compositions), dtype=torch.int64, device=device).repeat_interleave(times, 0)
     uniforms = Draws(seeds_tensor([seed], device), f"images {purpose}").uniform(len(labels), world.jitters)[0]
     values = world.draw(labels, uniforms)
-    return Images(world.render(values), labels, values)
+    parts = in_batches(world.render, values, len(values))  # drawing takes several times the memory of what is drawn
+    return Images(parts[0] if len(parts) == 1 else torch.cat(parts), labels, values)
