@@ -82,6 +82,9 @@ def test_contract_of_a_finished_study(finished: Path, small_study: Study):
     facts = json.loads((finished / "study.json").read_text())
     assert Study.model_validate(facts["study"]) == small_study
     assert set(facts["arms"]) == {"maskgit", "dit"} and facts["seconds"]["total"] > 0
+    for arm in facts["arms"].values():
+        assert arm["seconds"] == pytest.approx(sum(arm["spent"].values()))
+        assert all(arm["spent"][part] > 0 for part in ("starting", "training", "drawing and judging", "saving"))
     assert facts["arms"]["dit"]["initial_weights_in_average"] == 0  # the first update copies the weights
     assert set(facts["tokenizers"]["vqvae"]["ceiling"]) == {row["composition"] for row in rows}
     assert min(facts["judge"]["accepted"].values()) >= 0.99 and min(facts["judge"]["refused"].values()) >= 0.99

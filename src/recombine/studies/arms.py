@@ -1,7 +1,6 @@
 """One arm: all its members trained together, judged at every evaluation, and able to go on after any interruption."""
 
 import math
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from recombine.studies.quality import Quality
 from recombine.studies.spec import Arm
 from recombine.studies.stages import RECIPES, FittedTokenizer, Setting, ready, to_images, token_shape, training_data
 from recombine.studies.store import Store
-from recombine.studies.unfinished import Unfinished
+from recombine.studies.unfinished import Spent, Unfinished
 from recombine.training import Trainer, ema
 from recombine.worlds import Images, make_images
 
@@ -67,13 +66,15 @@ def run_arm(
         "dtype": str(arm.training.dtype(setting.device)),
     }
     parts = _run_members(setting, name, arm, entry, judge, recipe)
-    seconds = sum(facts["seconds"] for _, facts in parts)
-    setting.seconds[f"arm {name}"] = seconds
+    spent = Spent()
+    for _, facts in parts:
+        spent.add(facts["spent"])
+    setting.seconds[f"arm {name}"] = spent.total
     tensors, first = parts[0]
     pictures = {key.removeprefix("pictures."): t for key, t in tensors.items() if key.startswith("pictures.")}
     width = arm.training.ema_width
     initial = None if width is None else ema.initial_share(arm.training.steps, ema.power_of_width(width))
-    kept = {key: value for key, value in first.items() if key not in (*TABLES, "seconds", "seeds")}
+    kept = {key: value for key, value in first.items() if key not in (*TABLES, "seeds")}
     return ArmResult(
         _joined(parts, "rows", setting.study.name, name),
         _joined(parts, "monitors", setting.study.name, name),
@@ -82,7 +83,8 @@ def run_arm(
         kept
         | _trained_on(setting, arm)
         | {
-            "seconds": seconds,
+            "seconds": spent.total,
+            "spent": spent.seconds,
             "initial_weights_in_average": initial,
             "members_at_once": [len(facts["seeds"]) for _, facts in parts],
         },
@@ -173,10 +175,10 @@ def _work_of(store: Store, recipe: dict[str, Any]) -> "_Work":
 def _train_and_store(
     setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, recipe: dict[str, Any]
 ) -> None:
-    started = time.perf_counter()
+    spent = Spent()
     work = _work_of(setting.store, recipe)
     trainer = make_trainer(setting, arm, entry)
-    written, earlier = work.resume(trainer)
+    written = work.resume(trainer, spent)
     inside = Inside(setting, arm, entry, trainer.generator.takes) if has_monitors(trainer.generator) else None
     if trainer.steps_done:
         say(f"arm {name}: going on at step {trainer.steps_done} of {arm.training.steps}")
@@ -187,6 +189,7 @@ def _train_and_store(
     if trainer.steps_done == stops[-1]:
         # Killed between the last evaluation and the entry in the store: only the pictures are drawn again.
         pictures = evaluate(setting, arm, entry, judge, trainer)[1]
+    spent.on("starting")
     with track(arm.training.steps, f"arm {name}", done=trainer.steps_done) as advance:
         for stop in (stop for stop in stops if stop > trainer.steps_done):
             while trainer.steps_done < stop:
@@ -195,34 +198,38 @@ def _train_and_store(
                 advance(steps)
                 # Never at an evaluation's own step before it is judged: a resumed run would pass over it.
                 if trainer.steps_done < stop and work.due(SAVE_EVERY):
-                    work.save(trainer, written, earlier + time.perf_counter() - started)
-            losses = trainer.take_mean_loss(stop - previous)
+                    work.save(trainer, written, spent, "training")
+            losses = trainer.take_mean_loss(stop - previous)  # waits for the device
+            spent.on("training")
             previous = stop
             new, pictures, images = evaluate(setting, arm, entry, judge, trainer)
+            spent.on("drawing and judging")
             for row in new:
                 # A member that diverged has no loss to write down; its samples are judged like any others.
                 row["loss"] = losses[row["member"]] if math.isfinite(losses[row["member"]]) else None
             written["rows"] += new
             written["monitors"] += inside.look(trainer) if inside else []
+            spent.on("monitors")
             if measures_quality(setting, last=stop == stops[-1]):
                 quality = quality or make_quality(setting, arm, entry, judge)
                 written["quality"] += quality.look(images, stop)
+            spent.on("quality")
             if work.due(0.0):
-                work.save(trainer, written, earlier + time.perf_counter() - started)
+                work.save(trainer, written, spent, "quality")
             advance(0, note=_levels_note(new))
-    seconds = earlier + time.perf_counter() - started
     weights = {key: tensor for key, tensor in trainer.state().items() if key.startswith(("weight.", "average."))}
     # Apart from the results, which are small: these alone can be taken to another machine, and the study goes on there.
     setting.store.save("weights", recipe, weights, {})
+    spent.on("saving")
     tensors = {f"pictures.{key}": tensor for key, tensor in pictures.items()}
     parameters = sum(weight.numel() for weight in trainer.generator.parameters()) // len(setting.study.seeds)
-    facts = {**written, "seconds": seconds, "parameters": parameters, "seeds": list(setting.study.seeds)}
+    facts = {**written, "spent": spent.seconds, "parameters": parameters, "seeds": list(setting.study.seeds)}
     # The study may be finished by other code on another machine.
     facts |= {"code": code_version(), "hardware": hardware(setting.device)}
     setting.store.save("arm", recipe, tensors, facts)
     work.remove()
     say(
-        f"arm {name}: {arm.training.steps} steps of {len(setting.study.seeds)} members in {seconds:.0f} s; "
+        f"arm {name}: {arm.training.steps} steps of {len(setting.study.seeds)} members in {spent.total:.0f} s; "
         f"{_levels_note([row for row in written['rows'] if row['step'] == arm.training.steps])}"
     )
 
@@ -233,19 +240,23 @@ class _Work(Unfinished):
     def __init__(self, folder: Path):
         super().__init__(folder, "judged.json")
 
-    def save(self, trainer: Trainer, written: dict[str, Rows], seconds: float) -> None:
-        self.write({**written, "seconds": seconds}, trainer.state())
+    def save(self, trainer: Trainer, written: dict[str, Rows], spent: Spent, before: str) -> None:
+        """`before`: what the time up to now was spent on."""
+        spent.on(before)
+        self.write({**written, "spent": spent.seconds}, trainer.state())
+        spent.on("saving")
 
-    def resume(self, trainer: Trainer) -> tuple[dict[str, Rows], float]:
-        """Bring the trainer to the checkpoint, if there is one; the tables up to it, and the seconds spent."""
+    def resume(self, trainer: Trainer, spent: Spent) -> dict[str, Rows]:
+        """Bring the trainer to the checkpoint, if there is one, and add what was spent; the tables up to it."""
         if not self.checkpoint.exists():
-            return {table: [] for table in TABLES}, 0.0
+            return {table: [] for table in TABLES}
         judged, tensors = self.read(trainer.device)
         try:
             trainer.load(tensors)
             done = trainer.steps_done
             written = {table: [row for row in judged[table] if row["step"] <= done] for table in TABLES}
-            return written, float(judged["seconds"])
+            spent.add(judged["spent"])
+            return written
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             if ran_out(error):  # says nothing of the file
                 raise

@@ -43,3 +43,26 @@ class Unfinished:
 
     def remove(self) -> None:
         rmtree(self.folder, ignore_errors=True)
+
+
+class Spent:
+    """The seconds of an arm's work by what they were spent on, over all interruptions."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._mark = time.perf_counter()
+
+    def on(self, part: str) -> None:
+        """All time since the last call went into `part`."""
+        now = time.perf_counter()
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - self._mark
+        self._mark = now
+
+    def add(self, seconds: Mapping[str, float]) -> None:
+        """What was spent elsewhere: before an interruption, or on other members of the arm."""
+        for part, some in seconds.items():
+            self.seconds[part] = self.seconds.get(part, 0.0) + float(some)
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
