@@ -17,6 +17,7 @@ from recombine.randomness import seeds_tensor
 from recombine.runner import run_study
 from recombine.studies import arms, rendering_measures, rendering_run, stages
 from recombine.studies.forecast import forecast
+from recombine.studies.memory import in_parts
 from recombine.studies.rendering import RenderingStudy
 from recombine.studies.rendering_measures import MAPS, measure_study
 from recombine.studies.rendering_run import run_arm
@@ -276,3 +277,25 @@ def test_measuring_that_never_fits_says_what_to_set(rendered, tmp_path: Path, mo
         measure_study(study, tmp_path, without_measures(folder, tmp_path / "store"))
     with pytest.raises(UserError, match=sentence):
         forecast(study, CPU)
+
+
+@pytest.mark.parametrize(
+    ("fit", "tried"), [(16, [16]), (3, [16, 8, 4, 2, 2, 2, 2, 2, 2, 2, 2]), (4, [16, 8, 4, 4, 4, 4])]
+)
+def test_what_did_not_fit_is_not_tried_again(fit: int, tried: list[int], capsys):
+    """Sixteen members of which some fit: the same parts whichever were made before, and each size fails once."""
+    made: set[tuple[int, ...]] = set()
+    sizes = []
+
+    def make(seeds: tuple[int, ...]) -> None:
+        sizes.append(len(seeds))
+        if len(seeds) > fit:
+            raise torch.OutOfMemoryError("planted")
+        made.add(seeds)
+
+    seeds = tuple(range(16))
+    parts = in_parts("dit", seeds, made.__contains__, make)
+    assert sizes == tried and sum(parts, ()) == seeds
+    assert capsys.readouterr().out.count("do not fit") == len([size for size in tried if size > fit])
+    made.discard(parts[-1])
+    assert in_parts("dit", seeds, made.__contains__, make) == parts

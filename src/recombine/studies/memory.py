@@ -19,26 +19,31 @@ def halves(seeds: Seeds) -> tuple[Seeds, Seeds]:
     return seeds[:half], seeds[half:]
 
 
-def in_parts(name: str, seeds: Seeds, made: Callable[[Seeds], bool], make: Callable[[Seeds], None]) -> list[Seeds]:
-    """Make the members of an arm together, or where that runs out of memory each half by itself, and so on. Returns the
-    seeds of each part. What an earlier call has `made`, together or in parts, is not made again."""
+def in_parts(
+    name: str, seeds: Seeds, made: Callable[[Seeds], bool], make: Callable[[Seeds], None], most: int | None = None
+) -> list[Seeds]:
+    """Make the members of an arm together, or where that runs out of memory each half by itself, and so on; more than
+    `most` at a time are known not to fit. Returns the seeds of each part. What an earlier call has `made`, together or
+    in parts, is not made again."""
     parts = _made_parts(seeds, made)
     if parts is not None:
         return parts
-    try:
-        make(seeds)
-    except RuntimeError as error:
-        if not ran_out(error):
-            raise
-        if len(seeds) == 1:
-            raise alone_too_large(name) from error
-    else:
-        return [seeds]
-    # Outside of the except block: there the error's traceback would hold the memory.
-    release()
     first, second = halves(seeds)
-    say(f"arm {name}: {len(seeds)} members do not fit into memory together; going on with {len(first)} at a time")
-    return in_parts(name, first, made, make) + in_parts(name, second, made, make)
+    if most is None or len(seeds) <= most:
+        try:
+            make(seeds)
+        except RuntimeError as error:
+            if not ran_out(error):
+                raise
+            if len(seeds) == 1:
+                raise alone_too_large(name) from error
+        else:
+            return [seeds]
+        # Outside of the except block: there the error's traceback would hold the memory.
+        release()
+        say(f"arm {name}: {len(seeds)} members do not fit into memory together; going on with {len(first)} at a time")
+    parts = in_parts(name, first, made, make, most)
+    return parts + in_parts(name, second, made, make, max(len(part) for part in parts))
 
 
 def _made_parts(seeds: Seeds, made: Callable[[Seeds], bool]) -> list[Seeds] | None:
