@@ -67,14 +67,25 @@ def _outline(axis: Any, trained: np.ndarray) -> None:
     axis.add_collection(LineCollection(lines, colors="#1a86c8", linewidths=1.8))
 
 
+def _unlike(axes: np.ndarray) -> np.ndarray:
+    """Axes on which no two of many lines look alike: from the eleventh on, colours come again with other strokes."""
+    from cycler import cycler  # comes with matplotlib
+    from matplotlib import colormaps
+
+    strokes = cycler(linestyle=["-", "--", ":"], marker=["o", "s", "^"])
+    for axis in axes:
+        axis.set_prop_cycle(strokes * cycler(color=colormaps["tab10"](range(10))))
+    return axes
+
+
 def depth_figure(arms: dict[str, ArmNumbers]) -> "Figure":
     """Error relative to blank, and share found within 1, by depth inside the hole: mean and range over members."""
     figure = _figure(11.0, 3.9)
-    left, right = figure.subplots(1, 2)
+    left, right = _unlike(figure.subplots(1, 2))
     for arm in list(arms.values())[:MOST_ARMS]:
         for axis, word in ((left, "relative"), (right, "joint_probe_only")):
             lines = np.array([arm.members(word, arm.depth == depth) for depth in arm.depths])  # (depths, M)
-            line = axis.plot(arm.depths, lines.mean(1), marker="o", markersize=3, label=arm.name)[0]
+            line = axis.plot(arm.depths, lines.mean(1), markersize=3, label=arm.name)[0]
             axis.fill_between(arm.depths, lines.min(1), lines.max(1), color=line.get_color(), alpha=0.15, linewidth=0)
     unit = "pixels" if all(arm.is_plane for arm in arms.values()) else "degrees"
     left.axhline(1.0, color="0.4", linewidth=1, linestyle="--")
@@ -142,7 +153,7 @@ def picture_figure(study: FinishedRendering) -> "Figure":
 def curve_figure(study: FinishedRendering, rows: dict[str, np.ndarray]) -> "Figure":
     """Error relative to blank against steps, trained and held out, mean over members."""
     figure = _figure(11.0, 3.6)
-    axes = figure.subplots(1, 2, sharey=True)
+    axes = _unlike(figure.subplots(1, 2, sharey=True))
     for name in list(study.arms)[:MOST_ARMS]:
         mine = rows["arm"] == name
         steps = np.unique(rows["step"][mine])
@@ -153,7 +164,7 @@ def curve_figure(study: FinishedRendering, rows: dict[str, np.ndarray]) -> "Figu
                 / rows["blank"][there & (rows["step"] == step)].mean()
                 for step in steps
             ]
-            axis.plot(steps, means, marker="o", markersize=3, label=name)
+            axis.plot(steps, means, markersize=3, label=name)
     for axis, title in zip(axes, ("trained", "held out"), strict=True):
         axis.axhline(1.0, color="0.4", linewidth=1, linestyle="--")
         axis.set_yscale("log")
