@@ -16,23 +16,28 @@ def put(
     names: Sequence[str],
     judge: Callable[[StudyTable, Mapping[str, StudyTable], Measure], Found],
     studies: Mapping[str, StudyTable],
-) -> tuple[list[Found], str]:
-    """What `judge` finds in those of the studies `names` that are given, in that order; and, where it finds nothing,
-    why, as a sentence."""
+) -> tuple[list[Found], list[Untested]]:
+    """What `judge` finds in those of the studies `names` that are given, in that order; and why the others of these
+    cannot answer."""
     found: list[Found] = []
-    reasons = []
+    reasons: list[Untested] = []
     for name in names:
         if name not in studies:
             continue
         try:
             found.append(judge(studies[name], studies, Measure()))
         except Untested as reason:
-            reasons.append(str(reason))
+            reasons.append(reason)
+    return found, reasons
+
+
+def no_answer(names: Sequence[str], reasons: Sequence[Untested], studies: Mapping[str, StudyTable]) -> str:
+    """Why none of the studies `names` answers, as a sentence."""
     absent = f"no result of the study {join(list(names), 'or')} was given"
     shrunk = [name for name in names if f"{name}-shrunk" in studies]
     if shrunk:
         absent += f" ({shrunk[0]}-shrunk is a smoke test, from which nothing is judged)"
-    return found, "" if found else _sentence("; ".join(reasons) or absent)
+    return sentence("; ".join(map(str, reasons)) or absent)
 
 
 def few_samples(study: StudyTable, arms: Iterable[str]) -> list[str]:
@@ -47,5 +52,11 @@ def own_limits(study: StudyTable) -> list[str]:
     return [f"The study's own limits: {study.finished.limits}"] if study.finished.limits else []
 
 
-def _sentence(text: str) -> str:
+def without_own(limits: Iterable[str], study: StudyTable) -> list[str]:
+    """The limits less the study's own: a page with many answers from one study says those once."""
+    return [limit for limit in limits if limit not in own_limits(study)]
+
+
+def sentence(text: str) -> str:
+    """A reason with a capital letter and a full stop."""
     return f"{text[0].upper()}{text[1:]}."

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from recombine.claims import conditioning, jepa, ladder, tokenizer, untested
-from recombine.claims.asking import BY_PROBE, few_samples, own_limits, put
+from recombine.claims.asking import BY_PROBE, few_samples, no_answer, own_limits, put
 from recombine.claims.planes.claims import CLAIMS as PLANES
 from recombine.claims.tables import Measure, StudyTable, open_study
 from recombine.claims.verdicts import Claim, Finding, Part, Untested, Verdict
@@ -21,6 +21,7 @@ CLAIMS: tuple[Claim, ...] = (
     *PLANES,
 )
 FIGURES = "figures"  # the folder beside the studies that holds RESULTS.md's own pictures
+DRAWN = "-drawn"  # ends the name of a figure of what the models draw
 
 OTHERWISE = {
     BY_PROBE: Measure("joint_probe_only"),
@@ -56,6 +57,7 @@ def is_figures(folder: Path) -> bool:
     if folder.name != FIGURES or not folder.is_dir():
         return False
     names = {claim.id for claim in CLAIMS} | {one.id for one in EXPLANATIONS}
+    names |= {f"{claim.id}{DRAWN}" for claim in CLAIMS if claim.drawn}
     return all(path.suffix == ".png" and path.stem in names for path in folder.iterdir())
 
 
@@ -68,9 +70,9 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     """One claim's verdict: that of the best study that can answer, with what the others say beside it."""
     if claim.judge is None:
         return Verdict(claim, "untested", None, (claim.why_untested,))
-    found, why = put(claim.studies, claim.judge, studies)
+    found, reasons = put(claim.studies, claim.judge, studies)
     if not found:
-        return Verdict(claim, "untested", None, (why,))
+        return Verdict(claim, "untested", None, (no_answer(claim.studies, reasons, studies),))
     answered = [one for one in found if one.verdict != "untested"]
     first = (answered or found)[0]
     evidence = [part.sentence for part in first.parts if part.sentence and not _limits(part)]

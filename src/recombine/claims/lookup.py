@@ -15,7 +15,7 @@ STUDIES = {
     "C3": ("conditioning",),
     "C4": ("jepa", "objectives", "as_published"),
     "C5": ("jepa-layers", "jepa"),
-    "E1": ("objectives", "discrete", "jepa", "as_published"),
+    "E1": ("objectives", "spread", "discrete", "jepa", "as_published"),
     "E2": ("conditioning",),
     "E3": ("tokenizers", "objectives", "as_published"),
 }

@@ -6,16 +6,18 @@ Everything in RESULTS.md follows from the studies' folders: the same tables give
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from recombine.claims.ledger import CLAIMS, FIGURES, make_ledger, open_studies
+from recombine.claims.asking import without_own
+from recombine.claims.ledger import CLAIMS, DRAWN, FIGURES, make_ledger, open_studies
 from recombine.claims.planes.judges import SCALING
 from recombine.claims.tables import StudyTable
 from recombine.claims.verdicts import WORDS, Verdict, Word
 from recombine.claims.why.answers import Answer, Said
 from recombine.claims.why.explanations import EXPLANATIONS, explain
-from recombine.claims.why.sections import pointer, relative, slug, why_sections
+from recombine.claims.why.sections import RUNS, pointer, relative, slug, source, why_sections
 from recombine.errors import UserError
 from recombine.files import cannot_write, write_atomic
 from recombine.progress import console
+from recombine.report.drawn import can_be_drawn, draw_pictures
 from recombine.report.page import duration
 from recombine.report.words import join
 
@@ -127,8 +129,20 @@ def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list
             draw_answer(one, picture)
         else:
             draw(one, picture)
+    for verdict in verdicts:
+        picture = pictures / f"{verdict.id}{DRAWN}.png"
+        if verdict.finding is not None and shows_pictures(verdict):
+            draw_pictures(verdict.finding.study.finished, picture)
+        elif verdict.claim.drawn:
+            _remove(picture)
     write_atomic(path, page_text(verdicts, studies, path.parent, answers))
     return verdicts, answers
+
+
+def shows_pictures(verdict: Verdict) -> bool:
+    """Whether what the models draw stands beside the verdict: the study that gives it must have its pictures."""
+    found = verdict.finding
+    return verdict.claim.drawn and found is not None and can_be_drawn(found.study.finished)
 
 
 def _remove(picture: Path) -> None:
@@ -212,16 +226,18 @@ def _section(verdict: Verdict, home: Path) -> str:
         f"![{verdict.claim.title}: published and here](results/{FIGURES}/{verdict.id}.png)",
         " ".join(verdict.evidence),
     ]
-    if verdict.limits:
-        lines.append(f"**Limits.** {' '.join(verdict.limits)}")
-    folder = relative(found.study.folder, home)
-    lines.append(f"From [{found.study.name}]({folder}): {arms}.")
+    if shows_pictures(verdict):
+        lines.append(f"![What the models draw of held-out combinations](results/{FIGURES}/{verdict.id}{DRAWN}.png)")
+    limits = without_own(verdict.limits, found.study)
+    if limits:
+        lines.append(f"**Limits.** {' '.join(limits)}")
+    lines.append(f"From {source(found.study, home)}: {arms}.")
     return "\n\n".join(lines)
 
 
 def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
-    """How each study was run."""
-    parts = ["## How the studies were run"]
+    """How each study was run, and what the author of one that is judged says it cannot show."""
+    parts = [f"## {RUNS}"]
     for name in sorted(studies):
         study = studies[name]
         facts = study.finished.facts
@@ -238,7 +254,8 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
         ]
         used = "" if name in _read_from() else " No claim is judged from it."
         missing = f" **Incomplete:** {' '.join(study.incomplete)}" if study.incomplete else ""
-        parts.append(f"- [{name}]({relative(study.folder, home)}): {', '.join(said)}.{used}{missing}")
+        own = f" *Its limits:* {study.finished.limits}" if name in _read_from() and study.finished.limits else ""
+        parts.append(f"- [{name}]({relative(study.folder, home)}): {', '.join(said)}.{used}{missing}{own}")
     return parts[0] + "\n\n" + "\n".join(parts[1:])
 
 

@@ -112,6 +112,7 @@ class Claim:
     judge: Judge | None = None
     why_untested: str = ""
     thresholds: tuple[Threshold, ...] = ()
+    drawn: bool = False  # whether RESULTS.md shows what the models draw, where the study has its pictures
 
     def text(self, value: float) -> str:
         """A value of this claim's number, without its unit: "+58" points, "29 %", "+0.79"."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.testing import CLEAR, MATTERS, is_clear
-from recombine.claims.verdicts import Extra, Threshold
+from recombine.claims.verdicts import Extra, Threshold, Untested
 from recombine.judges.statistics import Difference, Interval, paired
 
 Said = Literal["supported", "contradicted", "cannot tell"]
@@ -26,6 +26,11 @@ MOST = Threshold(
     "an explanation that says what most of something is must clearly account for more than half of it, and is "
     "contradicted where it clearly accounts for less; ours",
 )
+
+
+class NothingToExplain(Untested):
+    """Raised where a study could answer, but does not show what the question asks about: a finding by itself, which
+    stands beside the answer of another study."""
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recombine.claims.asking import BY_PROBE, few_samples, own_limits, put
+from recombine.claims.asking import BY_PROBE, few_samples, no_answer, own_limits, put, sentence
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.verdicts import Untested, Verdict
 from recombine.claims.why import dropout, peak, rise
-from recombine.claims.why.answers import Answer, Explained, Explanation
+from recombine.claims.why.answers import Answer, Explained, Explanation, NothingToExplain
 
 EXPLANATIONS: tuple[Explanation, ...] = (
     peak.EXPLANATION,
@@ -22,14 +22,16 @@ def explain(studies: Mapping[str, StudyTable], explanations: Sequence[Explanatio
 
 
 def ask_why(one: Explanation, studies: Mapping[str, StudyTable]) -> Answer:
-    """One answer: that of the best study that can give it, with what the others say beside it."""
-    found, why = put(one.studies, one.judge, studies)
+    """One answer: that of the best study that can give it, with what the others say beside it; also that there is
+    nothing to explain in them."""
+    found, reasons = put(one.studies, one.judge, studies)
     if not found:
-        return Answer(one, None, (why,))
+        return Answer(one, None, (no_answer(one.studies, reasons, studies),))
     first = next((other for other in found if other.word != "cannot tell"), found[0])
     evidence = [*first.notes, *(_same_on(other) for other in found if other is not first)]
+    evidence += [sentence(str(reason)) for reason in reasons if isinstance(reason, NothingToExplain)]
     limits = [one.caveat] if one.caveat else []
-    limits += [sentence for study in (first.study, *first.beside) for sentence in study.incomplete]
+    limits += [note for study in (first.study, *first.beside) for note in study.incomplete]
     limits += _otherwise(one, first, studies)
     limits += few_samples(first.study, first.arms.values())
     limits += own_limits(first.study)

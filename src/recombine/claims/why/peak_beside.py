@@ -3,7 +3,7 @@
 import numpy as np
 
 from recombine.claims import lookup, testing
-from recombine.claims.tables import FAR, StudyTable
+from recombine.claims.tables import FAR, Arm, StudyTable
 from recombine.claims.testing import MATTERS
 from recombine.claims.verdicts import Extra
 from recombine.claims.why.answers import Dots, Line, Lines, matters
@@ -22,13 +22,13 @@ def judge_on_garbage(study: StudyTable) -> str:
     return f"The judge refuses {percent(min(known))} {checked}." if known else ""
 
 
-def other_objectives(study: StudyTable, seeds: list[int]) -> str:
-    """Whether other objectives of the same study fall from a peak too."""
+def other_objectives(study: StudyTable, seeds: list[int], maskgit: Arm) -> str:
+    """Whether other objectives of the same study fall from a peak too: arms that else differ least from MaskGIT's."""
     wanted = {"MaskGIT + JEPA": lookup.JEPA} | {name: lookup.family(kind) for name, kind in lookup.CONTINUOUS.items()}
     tests, texts = {}, {}
     low = []  # what hardly rises has nothing to fall from
     for label, settings in wanted.items():
-        arm = lookup.nearest(lookup.matching(study, settings), None, ())
+        arm = lookup.nearest(lookup.matching(study, settings), maskgit, ("generator", "jepa"))
         if arm is None or not set(seeds) <= set(arm.seeds):
             continue
         own = cells(arm, seeds)

@@ -4,10 +4,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from recombine.claims.asking import without_own
 from recombine.claims.ledger import FIGURES
 from recombine.claims.tables import StudyTable
 from recombine.claims.why.answers import Answer
 from recombine.report.words import join
+
+RUNS = "How the studies were run"
+"""The section that says what each study's author says it cannot show: once, for all that is read from it."""
 
 
 def slug(title: str) -> str:
@@ -18,6 +22,12 @@ def slug(title: str) -> str:
 
 def relative(folder: Path, home: Path) -> str:
     return Path(os.path.relpath(folder.resolve(), home.resolve())).as_posix()
+
+
+def source(study: StudyTable, home: Path) -> str:
+    """A study by name with links: to its folder, and to where its own limits are said."""
+    limits = f" ([its limits](#{slug(RUNS)}))" if study.finished.limits else ""
+    return f"[{study.name}]({relative(study.folder, home)}){limits}"
 
 
 def _title(answer: Answer) -> str:
@@ -47,14 +57,14 @@ def why_sections(answers: Sequence[Answer], home: Path) -> list[str]:
             for name, prediction in answer.explanation.rivals.items()
         ]
         arms = ", ".join(f"{label} is `{name}`" for label, name in found.arms.items())
-        places = [f"[{study.name}]({relative(study.folder, home)})" for study in (found.study, *found.beside)]
+        places = [source(study, home) for study in (found.study, *found.beside)]
         section = [
             f"### {title}",
             f"{answer.explanation.question} **{found.answer}**",
             f"![{answer.explanation.title}](results/{FIGURES}/{answer.id}.png)",
             "\n".join(rivals),
             " ".join([*answer.evidence, *_digits(found.study)]),
-            *([f"**Limits.** {' '.join(answer.limits)}"] if answer.limits else []),
+            *([f"**Limits.** {' '.join(limits)}"] if (limits := without_own(answer.limits, found.study)) else []),
             f"From {join(places)}: {arms}.",
         ]
         parts += [paragraph for paragraph in section if paragraph]

@@ -1,0 +1,164 @@
+"""What the models draw: the pictures, their frames and the words around them are those of the study's files."""
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from fake_study import CODES, LEVELS, write_fake_study
+from recombine.errors import UserError
+from recombine.report import drawn_figure
+from recombine.report.drawn import (
+    BLOCKS,
+    FRAMES,
+    SHOWN,
+    TILE,
+    can_be_drawn,
+    pictures_figure,
+    shares_of,
+    shown_compositions,
+)
+from recombine.report.figures import MARKS
+from recombine.report.reading import read_study
+
+HELD_OUT = ["011", "101", "110", "111"]
+ARMS = ("maskgit", "dit", "dit-ddpm")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_fake_study(tmp_path_factory.mktemp("fake"), arms=ARMS)
+
+
+def tiles_of(figure: Any) -> list[tuple[np.ndarray, Any]]:
+    """Every picture with its frame, row by row."""
+    (axes,) = figure.axes
+    frames = [patch for patch in axes.patches if patch.get_width() == TILE]
+    places = [(round(frame.get_y(), 3), round(frame.get_x(), 3)) for frame in frames]
+    assert len(set(places)) == len(axes.images) == len(frames)
+    found = {}
+    for image in axes.images:
+        x, _, _, y = image.get_extent()
+        found[round(y, 3), round(x, 3)] = np.asarray(image.get_array())
+    return [(found[place], frame) for place, frame in sorted(zip(places, frames, strict=True), key=lambda one: one[0])]
+
+
+def kind_of(frame: Any) -> str:
+    """The verdict that a frame shows by its line alone."""
+    solid, dashed, dotted = (FRAMES[kind].line for kind in ("ok", "invalid", "wrong"))
+    names = {str(solid): "ok", str(dashed): "invalid", str(dotted): "wrong"}
+    return names[str(frame.get_linestyle())] if frame.get_linewidth() > 1 else ""
+
+
+def test_the_first_pictures_stand_with_their_verdicts(folder: Path) -> None:
+    """Level-1 before level-2, the first pictures of each composition in their order, framed by what the judge said."""
+    study = read_study(folder)
+    wanted: list[tuple[np.ndarray, str]] = []
+    for name in ("real", *ARMS):
+        for code in HELD_OUT:
+            for t in range(SHOWN):
+                k = CODES.index(code)
+                kind = ""
+                if name != "real":
+                    right, valid = (study.pictures[f"{name}.{word}"][k, t] for word in ("right", "valid"))
+                    kind = "ok" if right and valid else "invalid" if right else "wrong"
+                wanted.append((study.pictures[name][k, t], kind))
+    assert {kind for _, kind in wanted} == {"", *FRAMES}
+    found = tiles_of(pictures_figure(study))
+    assert len(found) == len(wanted)
+    for (picture, frame), (expected, kind) in zip(found, wanted, strict=True):
+        assert (picture == expected.transpose(1, 2, 0)).all()
+        assert kind_of(frame) == kind
+
+
+def test_verdicts_are_told_apart_without_colour(folder: Path) -> None:
+    assert len({str(frame.line) for frame in FRAMES.values()}) == len({MARKS[kind] for kind in FRAMES}) == 3
+    (axes,) = pictures_figure(read_study(folder)).axes
+    texts = [text.get_text() for text in axes.texts]
+    study = read_study(folder)
+    for kind, look in FRAMES.items():
+        assert look.words in texts
+        drawn = [kind_of(frame) for _, frame in tiles_of(axes.figure)].count(kind)
+        assert texts.count(MARKS[kind]) == drawn + 1  # and once in the key
+    assert study.describe("111") in " ".join(texts)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"members": 1, "count": 1},
+        {"arms": ("dit", "an-arm-with-a-very-long-name-of-many-words"), "count": 2},
+        {"arms": tuple(f"arm-{i}" for i in range(9))},
+    ],
+)
+def test_nothing_overlaps_or_leaves_the_figure(tmp_path: Path, more: dict[str, Any]) -> None:
+    figure = pictures_figure(read_study(write_fake_study(tmp_path, evaluations=1, **more)))
+    (axes,) = figure.axes
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text() not in MARKS.values()]
+    wide, high = figure.bbox.width, figure.bbox.height
+    for i, box in enumerate(boxes):
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= wide and box.y1 <= high, axes.texts[i]
+        assert not any(box.overlaps(other) for other in boxes[i + 1 :])
+
+
+def test_shares_are_those_of_the_last_evaluation(folder: Path) -> None:
+    rows = pq.read_table(folder / "results.parquet").to_pylist()
+    last = max(row["step"] for row in rows)
+    here = [row for row in rows if (row["arm"], row["composition"], row["step"]) == ("dit", "111", last)]
+    (first,) = (row["joint"] for row in here if row["member"] == 0)
+    study = read_study(folder)
+    found = shares_of(study, "dit", "111")
+    assert found is not None
+    assert found[0] == first and found[1] == pytest.approx(np.mean([row["joint"] for row in here]))
+    text = f"seed 100: {100 * first:.0f}\u00a0%, all seeds: {100 * (found[1] or 0):.0f}\u00a0%"
+    assert text in [one.get_text() for one in pictures_figure(study).axes[0].texts]
+    assert shares_of(study, "real", "111") is None
+
+
+def test_many_compositions_keep_every_level(tmp_path: Path) -> None:
+    """Where the held-out compositions are too many to see, the first of each level stay."""
+    write_fake_study(tmp_path, arms=("dit",), evaluations=1, pictures=False)
+    facts = json.loads((tmp_path / "study.json").read_text())
+    codes = [f"{i:03d}" for i in range(100)]
+    facts["split"]["levels"] = {code: i % 4 for i, code in enumerate(codes)}
+    (tmp_path / "study.json").write_text(json.dumps(facts))
+    study = read_study(tmp_path)
+    shown = shown_compositions(study)
+    assert len(shown) == BLOCKS and [study.levels[code] for code in shown] == [1, 1, 2, 2, 3, 3]
+    assert shown[0] == min(code for code, level in study.levels.items() if level == 1)
+
+
+def test_figure_is_written_whole_and_the_same(folder: Path, tmp_path: Path) -> None:
+    first = drawn_figure(folder, tmp_path / "new" / "a.png").read_bytes()
+    assert first == drawn_figure(folder, tmp_path / "new" / "b.png").read_bytes()
+    assert struct.unpack(">I", first[16:20])[0] >= 1200 and len(list((tmp_path / "new").iterdir())) == 2
+
+
+def test_what_is_not_there_is_left_out_or_refused(tmp_path: Path) -> None:
+    write_fake_study(tmp_path, arms=ARMS, evaluations=1)
+    whole = load_file(tmp_path / "pictures.safetensors")
+    some = {name: value for name, value in whole.items() if not name.startswith(("real", "maskgit", "dit-ddpm."))}
+    save_file(some, tmp_path / "pictures.safetensors")
+    found = tiles_of(pictures_figure(read_study(tmp_path)))
+    assert len(found) == 2 * len(HELD_OUT) * SHOWN  # no pictures of maskgit, none real
+    kinds = [kind_of(frame) for _, frame in found]
+    assert all(kinds[: len(found) // 2]) and not any(kinds[len(found) // 2 :])  # dit-ddpm has no verdicts
+    (tmp_path / "pictures.safetensors").unlink()
+    assert not can_be_drawn(read_study(tmp_path))
+    with pytest.raises(UserError, match=r"pictures\.safetensors") as caught:
+        drawn_figure(tmp_path, tmp_path / "a.png")
+    assert str(tmp_path) in str(caught.value) and not (tmp_path / "a.png").exists()
+
+
+def test_nothing_held_out_nothing_drawn(tmp_path: Path) -> None:
+    write_fake_study(tmp_path, arms=("dit",), evaluations=1)
+    facts = json.loads((tmp_path / "study.json").read_text())
+    facts["split"]["levels"] = dict.fromkeys(LEVELS, 0)
+    (tmp_path / "study.json").write_text(json.dumps(facts))
+    assert not can_be_drawn(read_study(tmp_path))
