@@ -139,21 +139,24 @@ def claims(
     Example: [bold]recombine claims results/*[/bold]
     """
     from recombine.claims import ledger, page
+    from recombine.claims.beyond import questions, sections
     from recombine.claims.why import explanations
 
     if write:
-        found, answers = page.write_page(write, folders)
+        found, answers, entries = page.write_page(write, folders)
     else:
         studies = ledger.open_studies(folders)
         found, answers = ledger.make_ledger(studies), explanations.explain(studies)
+        entries = questions.look_beyond(studies)
     if as_json:
         import json
 
-        objects = explanations.with_why(found, answers)
+        objects = questions.with_beyond(explanations.with_why(found, answers), entries)
         typer.echo(json.dumps(objects, indent=1, ensure_ascii=False, allow_nan=False))
         return
     page.print_ledger(found)
     page.print_why(answers)
+    sections.print_beyond(entries)
     if write:
         typer.echo(f"results: {write}")
 

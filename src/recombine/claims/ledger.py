@@ -5,6 +5,7 @@ from pathlib import Path
 
 from recombine.claims import conditioning, jepa, ladder, tokenizer, untested
 from recombine.claims.asking import BY_PROBE, few_samples, no_answer, own_limits, put
+from recombine.claims.beyond.questions import QUESTIONS
 from recombine.claims.planes.claims import CLAIMS as PLANES
 from recombine.claims.tables import Measure, StudyTable, open_study
 from recombine.claims.verdicts import Claim, Finding, Part, Untested, Verdict
@@ -56,7 +57,7 @@ def is_figures(folder: Path) -> bool:
     """Whether this is the folder that RESULTS.md keeps its pictures in: `results/*` names it beside the studies."""
     if folder.name != FIGURES or not folder.is_dir():
         return False
-    names = {claim.id for claim in CLAIMS} | {one.id for one in EXPLANATIONS}
+    names = {claim.id for claim in CLAIMS} | {one.id for one in EXPLANATIONS} | {one.id for one in QUESTIONS}
     names |= {f"{claim.id}{DRAWN}" for claim in CLAIMS if claim.drawn}
     return all(path.suffix == ".png" and path.stem in names for path in folder.iterdir())
 

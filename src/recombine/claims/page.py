@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from recombine.claims.asking import without_own
+from recombine.claims.beyond import questions, sections
+from recombine.claims.beyond.entries import Entry
 from recombine.claims.ledger import CLAIMS, DRAWN, FIGURES, make_ledger, open_studies
 from recombine.claims.planes.judges import SCALING
 from recombine.claims.tables import StudyTable
@@ -110,15 +112,17 @@ def _run_of(ids: list[str]) -> str:
     return join(ids)
 
 
-def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list[Answer]]:
-    """Write RESULTS.md at `path` and its figures in results/figures beside it; returns the ledger and the answers."""
+def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list[Answer], list[Entry]]:
+    """Write RESULTS.md at `path` and its figures in results/figures beside it; returns the ledger, the answers and
+    what lies beyond the papers."""
+    from recombine.claims.beyond.figures import draw_entry
     from recombine.claims.figures import draw
     from recombine.claims.why.figures import draw_answer
 
     if path.suffix != ".md" or path.is_dir():
         raise UserError(f"cannot write the results to {path}; give a file whose name ends in .md, say RESULTS.md.")
     studies = open_studies(folders)
-    verdicts, answers = make_ledger(studies), explain(studies)
+    verdicts, answers, entries = make_ledger(studies), explain(studies), questions.look_beyond(studies)
     pictures = path.parent / "results" / FIGURES
     rows: list[Verdict | Answer] = [*verdicts, *answers]
     for one in rows:
@@ -135,8 +139,15 @@ def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list
             draw_pictures(verdict.finding.study.finished, picture)
         elif verdict.claim.drawn:
             _remove(picture)
-    write_atomic(path, page_text(verdicts, studies, path.parent, answers))
-    return verdicts, answers
+    answered = {entry.id: entry for entry in entries if entry.found is not None}
+    for question in questions.QUESTIONS:
+        picture = pictures / f"{question.id}.png"
+        if question.id in answered:
+            draw_entry(answered[question.id], picture)
+        else:
+            _remove(picture)
+    write_atomic(path, page_text(verdicts, studies, path.parent, answers, entries))
+    return verdicts, answers, entries
 
 
 def shows_pictures(verdict: Verdict) -> bool:
@@ -157,12 +168,16 @@ def page_text(
     studies: Mapping[str, StudyTable],
     home: Path,
     answers: Sequence[Answer] | None = None,
+    entries: Sequence[Entry] | None = None,
 ) -> str:
-    """RESULTS.md, for a place in the folder `home`; `answers` are those of the same studies, asked for if not given."""
+    """RESULTS.md, for a place in the folder `home`; `answers` and `entries` are those of the same studies, asked for
+    if not given."""
     answers = explain(studies) if answers is None else answers
-    parts = [_top(verdicts), _ledger(verdicts), *pointer(answers)]
+    entries = questions.look_beyond(studies) if entries is None else entries
+    parts = [_top(verdicts), _ledger(verdicts), *pointer(answers), *sections.beyond_pointer(entries)]
     parts += [_section(verdict, home) for verdict in verdicts if verdict.finding]
     parts += why_sections(answers, home)
+    parts += sections.beyond_sections(entries, home)
     waiting = [*untested_lines(verdicts), *untested_lines(answers)]
     if waiting:
         parts.append("## Not tested\n\n" + "\n".join(f"- {line}" for line in waiting))
@@ -260,8 +275,8 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
 
 
 def _read_from() -> set[str]:
-    """The studies that a claim or an explanation reads."""
-    found = {SCALING} | {name for claim in CLAIMS for name in claim.studies}
+    """The studies that a claim, an explanation or an entry beyond the papers reads."""
+    found = {SCALING} | questions.read_from() | {name for claim in CLAIMS for name in claim.studies}
     return found | {name for one in EXPLANATIONS for name in (*one.studies, *one.beside)}
 
 

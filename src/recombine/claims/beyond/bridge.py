@@ -1,0 +1,158 @@
+"""B8: both studies on one axis. Do generators draw the pairs in the hole where a decoder superposes (study bridge)?
+
+Each generator less the decoder: the share of held-out bumps in place, and the memory's share in single pictures deep in
+the hole (`superposition_share`: 1 is all memory, 0 all truth). And, for what they predict: generators on the same
+tokens against each other, in place. A generator draws the hole where it puts more than half in place (*misses*) and
+clearly more than the decoder. An arm that has not *fitted* what it was trained on is left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from recombine.anatomy.measures import PICTURE
+from recombine.claims.beyond.entries import Contrast, Found, Numbers, Question, Row, Rows, Tone, together
+from recombine.claims.beyond.numbers import NAMES, TOKENS, compare, listing, values
+from recombine.claims.planes.parts import FITTED, MISSES, STANDARD, is_fitted, number_text, unfitted_text
+from recombine.claims.planes.table import PlaneTable, setting
+from recombine.claims.tables import Measure, StudyTable
+from recombine.claims.testing import CLEAR, FEWEST_SEEDS, MATTERS, share_text
+from recombine.claims.verdicts import Untested
+from recombine.judges.statistics import interval
+from recombine.report.words import join
+from recombine.studies.bridge_measures import MEAN
+
+BRIDGE = "bridge"
+COLOURS = {"dit": "blue", "maskgit": "red", "regression": "ochre"}
+PLACE, MEMORY = ", in place", ", memory"
+
+
+def judge_bridge(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
+    """The measure is not asked for: the table holds one moment, the end of training."""
+    study = studies[BRIDGE]
+    table = PlaneTable.of(study)
+    decoders = {_decoder(name, table): name for name in table.matching({"decoder": bool})}
+    generators = {_generator(name, table): name for name in table.matching({"generator": bool})}
+    if not decoders or not generators:
+        raise Untested(f"the study {study.name} has no decoder beside a generator")
+    base = next(iter(decoders))
+    arms = {**decoders, **generators}
+    dull = {
+        label: unfitted_text(label, table, name, sorted(table.seeds(name)))
+        for label, name in arms.items()
+        if not is_fitted(table, name, sorted(table.seeds(name)))
+    }
+    if base in dull:
+        raise Untested(dull[base].removesuffix("."))
+    fitted = {label: name for label, name in generators.items() if label not in dull}
+    place = {label: _numbers(table, name, "hit", "held_out") for label, name in arms.items()}
+    memory = {label: _numbers(table, name, "superposition_share", "deep") for label, name in arms.items()}
+    has_memory = all(memory[label] for label in (base, *fitted))
+    pairs = {f"{label}{PLACE}": (place[label], place[base]) for label in fitted}
+    pairs |= {f"{label}{MEMORY}": (memory[label], memory[base]) for label in fitted if has_memory}
+    against = {}
+    for a, b in combinations(fitted, 2):
+        tokens = [str(setting(table.arms[fitted[one]], "tokenizer.kind")) for one in (a, b)]
+        if tokens[0] == tokens[1]:
+            names = [one.split(" on ")[0] for one in (a, b)]
+            against[f"{names[0]} less {names[1]} on {TOKENS[tokens[0]]}"] = (place[a], place[b])
+    contrasts = compare(
+        pairs | against, f"the study {study.name}", [label for label in pairs if label.endswith(MEMORY)]
+    )
+    placed, shared, apart = (
+        [one for one in contrasts if one.label.endswith(PLACE)],
+        [one for one in contrasts if one.label.endswith(MEMORY)],
+        [one for one in contrasts if one.label in against],
+    )
+    word, tone = _word(placed, place)
+    said = {one.label: one.word.replace("not clear", "not clearly other") for one in contrasts}
+    texts = [f"{label} {_share(place[label])[:-1]}, {said[label + PLACE]})" for label in fitted]
+    answer = f"The {base} puts {_share(place[base])} of held-out bumps in place, {join(texts)}"
+    if shared:
+        texts = [f"{_number(memory[label])[:-1]}, {said[label + MEMORY]}) with {label}" for label in fitted]
+        answer += f"; the memory's share deep in the hole is {_number(memory[base])} with the {base}, {join(texts)}"
+    if apart:
+        answer += f"; by what they predict, the share in place is {listing(apart)}"
+    return Found(
+        studies=(study,),
+        answer=f"{answer}.",
+        word=word,
+        tone=tone,
+        contrasts=contrasts,
+        ours=together(placed),
+        measure=f"share of held-out bumps in place, generators (their mean) less the {base}",
+        arms=arms,
+        panels=(
+            Rows("Held-out bumps in place", _rows(place, arms, table)),
+            *((Rows("Share of memory, deep in the hole", _rows(memory, arms, table)),) if shared else ()),
+        ),
+        notes=tuple(_mean_pictures(table, fitted)),
+        limits=tuple(dull.values()),
+    )
+
+
+def _decoder(name: str, table: PlaneTable) -> str:
+    kind = str(setting(table.arms[name], "decoder.kind"))
+    return next((label for label, known in STANDARD.items() if known == kind), f"{kind} decoder")
+
+
+def _generator(name: str, table: PlaneTable) -> str:
+    kind, tokens = (str(setting(table.arms[name], f"{section}.kind")) for section in ("generator", "tokenizer"))
+    return f"{NAMES.get(kind, kind)} on {TOKENS.get(tokens, tokens)}"
+
+
+def _word(placed: Sequence[Contrast], place: Mapping[str, Numbers]) -> tuple[str, Tone]:
+    """How many generators draw the hole: more than half in place (*misses*), and clearly more than the decoder."""
+    shares = {one.label: interval(values(place[one.label.removesuffix(PLACE)]), share=True) for one in placed}
+    doing = [one for one in placed if one.word == "higher" and shares[one.label].mean > MISSES.value]
+    if doing:
+        return f"{len(doing)} of {len(placed)} do", "clear"
+    below = all((share.high if share.high is not None else 1.0) < MISSES.value for share in shares.values())
+    return ("none does", "none") if below else ("cannot tell", "open")
+
+
+def _share(found: Numbers) -> str:
+    return share_text(interval(values(found), share=True))
+
+
+def _number(found: Numbers) -> str:
+    return number_text(interval(values(found), share=True))
+
+
+def _numbers(table: PlaneTable, arm: str, measure: str, region: str, layer: str = PICTURE) -> Numbers:
+    """{seed: value}, finite ones only."""
+    found = table.by_seed(arm, measure, region, layer)
+    return {seed: value for seed, value in found.items() if np.isfinite(value)}
+
+
+def _rows(found: Mapping[str, Numbers], arms: Mapping[str, str], table: PlaneTable) -> tuple[Row, ...]:
+    kinds = {label: str(setting(table.arms[name], "generator.kind")) for label, name in arms.items()}
+    return tuple(
+        Row(label, COLOURS.get(kinds[label], "grey"), values(own)) for label, own in found.items() if len(own) > 0
+    )
+
+
+def _mean_pictures(table: PlaneTable, generators: Mapping[str, str]) -> list[str]:
+    """What is superposed only in the mean over samples: a generator may draw one memory at a time."""
+    means = {
+        label: values(_numbers(table, name, "superposition_share", "deep", MEAN)) for label, name in generators.items()
+    }
+    texts = [f"{np.mean(found):.2f} for {label}" for label, found in means.items() if found]
+    return (
+        [f"Of the mean over a cell's samples instead of single ones, the memory's share is {join(texts)}."]
+        if texts
+        else []
+    )
+
+
+B8 = Question(
+    id="B8",
+    claim="F1",
+    title="Both studies on one axis",
+    question="Where a decoder superposes its memories, do generators draw the pairs that they never saw?",
+    compares="Held-out bumps in place, and the memory's share in a picture deep in the hole",
+    studies=(BRIDGE,),
+    judge=judge_bridge,
+    thresholds=(CLEAR, FEWEST_SEEDS, FITTED, MATTERS, MISSES),
+)

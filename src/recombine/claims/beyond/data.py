@@ -1,0 +1,302 @@
+"""B2, B4 and B5: what the training data must be like. Factors that depend on each other, compositions, values.
+
+B2 (study dependent): level-2, and the trained compositions that are *rare* at the strongest dependence, with the
+strongest dependence less with none. Whether an arm has learned is asked of the trained compositions that are not rare.
+
+B4 (study coverage): the compositions that no arm is trained on, the same for all, with most compositions trained less
+with fewest; and from how many on an arm draws more than half of them (*composes*). Levels are counted from what an arm
+itself is trained on, so an arm's farthest level is another with more compositions: it is drawn beside and not tested.
+
+B5 (studies coverage-values-N): level-2, the farthest level of the papers' split, with most values per factor less with
+fewest, and up to how many values an arm draws more than half. The worlds differ, so seeds pair by name only.
+"""
+
+from collections.abc import Mapping
+
+from recombine.claims.beyond import numbers
+from recombine.claims.beyond.entries import SHARED, Found, Gains, Line, Numbers, Over, Question, together
+from recombine.claims.beyond.numbers import chip, compare, far, lead, listing, over_codes, values
+from recombine.claims.tables import FAR, Arm, Curve, Measure, StudyTable
+from recombine.claims.testing import COMPOSES, column_there, share_text
+from recombine.claims.verdicts import Threshold, Untested
+from recombine.judges.statistics import interval
+from recombine.report.words import join
+from recombine.splits import Split, composition_weights, parse_code
+from recombine.splits import code as code_of
+
+DEPENDENT, COVERAGE = "dependent", "coverage"
+BY_VALUES = ("coverage-values-2", "coverage-values-3", "coverage-values-4")
+
+RARE = Threshold(
+    "rare",
+    0.25,
+    "a trained composition is rare that is seen less often than this, in units of an even share, at the strongest "
+    "dependence of the study; 6 of the 20 in the library's; ours",
+)
+
+
+# B2
+
+
+def judge_dependent(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
+    study = studies[DEPENDENT]
+    column_there(study, measure)
+    groups = {
+        label: dict(sorted((float(arm.setting("training.dependence") or 0), arm) for arm in group))
+        for label, group in _by(study, "training.dependence").items()
+    }
+    groups = {label: group for label, group in groups.items() if 0.0 in group}
+    if not groups:
+        raise Untested(f"the study {study.name} has no family with and without dependence")
+    arms = {f"{label} at {how:g}": arm for label, group in groups.items() for how, arm in group.items()}
+    strongest = max(how for group in groups.values() for how in group)
+    first = next(iter(groups.values()))[0.0]
+    rare, common = rare_and_common(study.finished.levels_of[first.name], strongest)
+    dull = numbers.unlearned(arms, measure.column, common)
+
+    def shares(arm: Arm, of_rare: bool) -> Numbers:
+        if not of_rare:
+            return far(arm, measure)
+        return numbers.numbers(over_codes(arm, rare, measure.column), measure)
+
+    pairs = {
+        f"{label}{', rare' if of_rare else ''}": (shares(group[max(group)], of_rare), shares(group[0.0], of_rare))
+        for of_rare in ((False, True) if rare else (False,))
+        for label, group in groups.items()
+        if not {f"{label} at {how:g}" for how in (max(group), 0.0)} & set(dull)
+    }
+    contrasts = compare(pairs, f"the study {study.name}")
+    apart = [one for one in contrasts if not one.label.endswith(", rare")]
+    seldom = [one for one in contrasts if one.label.endswith(", rare")]
+    word, tone = chip(contrasts, "dependence costs", "no loss", "lower")
+    answer = f"{lead(tone)}: at the strongest dependence ({strongest:g}) against none, level-2 is {listing(apart)}"
+    if seldom:
+        answer += f"; the {len(rare)} rarest trained compositions are {listing(seldom, ', rare')}"
+    colours = numbers.colours({label: group[0.0] for label, group in groups.items()})
+    ticks = tuple(f"{how:g}" for how in sorted({how for group in groups.values() for how in group}))
+
+    def panel(title: str, of_rare: bool) -> Over:
+        lines = tuple(
+            Line(label, colours[label], {f"{how:g}": values(shares(arm, of_rare)) for how, arm in group.items()})
+            for label, group in groups.items()
+        )
+        return Over(title, "strength of the dependence", ticks, lines)
+
+    curves = {label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))}
+    return Found(
+        studies=(study,),
+        answer=f"{answer}.",
+        word=word,
+        tone=tone,
+        contrasts=contrasts,
+        ours=together(apart),
+        measure="level-2 at the strongest dependence less that without, mean over families",
+        arms={label: arm.name for label, arm in arms.items()},
+        panels=(
+            panel("Level-2", False),
+            *((panel(f"{len(rare)} rarest trained", True),) if rare else ()),
+            Gains("Strongest less none", contrasts),
+        ),
+        limits=(*dull.values(), *numbers.still_moving(curves)),
+    )
+
+
+def rare_and_common(levels: Mapping[str, int], dependence: float) -> tuple[set[str], set[str]]:
+    """The trained compositions that are rare at this dependence, and the others. `levels` are of all compositions."""
+    places = [parse_code(text) for text in levels]
+    counts = tuple(1 + max(place[f] for place in places) for f in range(len(places[0])))
+    train = tuple(sorted(parse_code(text) for text, level in levels.items() if level == 0))
+    share = composition_weights(Split(counts, train), dependence)
+    often = {
+        code_of(c): float(weight) * len(train) / float(share.sum()) for c, weight in zip(train, share, strict=True)
+    }
+    rare = {text for text, times in often.items() if times < RARE.value}
+    return rare, set(often) - rare
+
+
+def _by(study: StudyTable, setting: str) -> dict[str, list[Arm]]:
+    """Families, or Untested where there is none."""
+    found = numbers.families(study, setting)
+    if not found:
+        raise Untested(f"the study {study.name} has no arms that differ in {setting} alone")
+    return found
+
+
+# B4
+
+
+def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
+    study = studies[COVERAGE]
+    column_there(study, measure)
+    levels = study.finished.levels_of
+    groups = {
+        label: dict(sorted((_trained(levels[arm.name]), arm) for arm in group))
+        for label, group in _by(study, "training.compositions").items()
+    }
+    arms = {f"{label} with {n}": arm for label, group in groups.items() for n, arm in group.items()}
+    untrained = [{text for text, level in levels[arm.name].items() if level > 0} for arm in arms.values()]
+    shared = set.intersection(*untrained)
+    if not shared:
+        raise Untested(f"the study {study.name} has no composition that no arm is trained on")
+    dull = numbers.unlearned(arms, measure.column)
+    curves = {label: over_codes(arm, shared, measure.column) for label, arm in arms.items()}
+    found = {label: numbers.numbers(curve, measure) for label, curve in curves.items()}
+    pairs = {
+        label: (found[f"{label} with {max(group)}"], found[f"{label} with {min(group)}"])
+        for label, group in groups.items()
+        if not {f"{label} with {n}" for n in (max(group), min(group))} & set(dull)
+    }
+    contrasts = compare(pairs, f"the study {study.name}")
+    word, tone = chip(contrasts, "it matters", "no difference", "higher", "lower")
+    colours = numbers.colours({label: next(iter(group.values())) for label, group in groups.items()})
+    lines = tuple(
+        Line(label, colours[label], {str(n): values(found[f"{label} with {n}"]) for n in group})
+        for label, group in groups.items()
+    )
+    farthest = tuple(
+        Line(label, colours[label], {str(n): _farthest(arm, measure)[1] for n, arm in group.items()})
+        for label, group in groups.items()
+    )
+    ticks = tuple(map(str, sorted({n for group in groups.values() for n in group})))
+    deepest = {tick: {_farthest(g[int(tick)], measure)[0] for g in groups.values() if int(tick) in g} for tick in ticks}
+    depths = ", ".join(f"{'/'.join(map(str, sorted(deepest[tick])))} with {tick}" for tick in ticks)
+    texts = [_half(line, f"of {len(levels[next(iter(arms.values())).name])} trained") for line in lines]
+    answer = (
+        f"Of the {len(shared)} compositions that no arm is trained on, {join(texts)}; with {ticks[-1]} trained instead "
+        f"of {ticks[0]} the share is {listing(contrasts)}"
+    )
+    return Found(
+        studies=(study,),
+        answer=f"{answer}.",
+        word=word,
+        tone=tone,
+        contrasts=contrasts,
+        ours=together(contrasts),
+        measure="share of the compositions that no arm is trained on, with most compositions trained less with fewest, "
+        "mean over families",
+        arms={label: arm.name for label, arm in arms.items()},
+        panels=(
+            Over(f"The {len(shared)} that no arm trains on", "compositions trained", ticks, lines),
+            Over("Farthest level of each arm", "compositions trained", ticks, farthest),
+            Gains(f"{ticks[-1]} less {ticks[0]} trained", contrasts),
+        ),
+        limits=(
+            *dull.values(),
+            f"An arm's farthest level, drawn beside, is level {depths} trained.",
+            *numbers.still_moving(curves),
+        ),
+    )
+
+
+def _trained(levels: Mapping[str, int]) -> int:
+    return sum(level == 0 for level in levels.values())
+
+
+def _farthest(arm: Arm, measure: Measure) -> tuple[int, tuple[float, ...]]:
+    """An arm's farthest level, and its share there, seed by seed."""
+    level = max(arm.study.finished.levels_of[arm.name].values())
+    curve = numbers.at_level(arm, level, measure.column)
+    assert curve is not None
+    return level, values(numbers.numbers(curve, measure))
+
+
+def _half(line: Line, of: str) -> str:
+    """From where on a family draws more than half."""
+    first = numbers.first_half(line.values, COMPOSES.value)
+    if first is not None:
+        share = share_text(interval(line.values[first], share=True))
+        return f"{line.label} first draws more than half with {first} {of} ({share})"
+    last = list(line.values)[-1]
+    share = share_text(interval(line.values[last], share=True))
+    return f"{line.label} never does ({share} with {last})"
+
+
+# B5
+
+
+def judge_values(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
+    given = sorted((studies[name] for name in BY_VALUES if name in studies), key=_values_of)
+    for study in given:
+        column_there(study, measure)
+    if len(given) < 2:
+        raise Untested(f"only the study {given[0].name} was given, and two are needed to compare")
+    arms: dict[str, Arm] = {}
+    groups: dict[str, dict[int, Arm]] = {}
+    for study in given:
+        for label, arm in zip(numbers.label_all(study.arms), study.arms, strict=True):
+            groups.setdefault(label, {})[_values_of(study)] = arm
+            arms[f"{label} with {_values_of(study)}"] = arm
+    groups = {label: group for label, group in groups.items() if len(group) > 1}
+    dull = numbers.unlearned(arms, measure.column)
+    pairs = {
+        label: (far(group[max(group)], measure), far(group[min(group)], measure))
+        for label, group in groups.items()
+        if not {f"{label} with {n}" for n in (max(group), min(group))} & set(dull)
+    }
+    contrasts = compare(pairs, f"the studies {join([study.name for study in given])}")
+    word, tone = chip(contrasts, "it matters", "no difference", "higher", "lower")
+    colours = numbers.colours({label: next(iter(group.values())) for label, group in groups.items()})
+    lines = tuple(
+        Line(label, colours[label], {str(n): values(far(arm, measure)) for n, arm in group.items()})
+        for label, group in groups.items()
+    )
+    ticks = tuple(str(_values_of(study)) for study in given)
+    texts = [_half(line, "values per factor") for line in lines]
+    answer = f"At level-2 {join(texts)}; with {ticks[-1]} values instead of {ticks[0]} it is {listing(contrasts)}"
+    curves: dict[str, Curve] = {
+        label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))
+    }
+    return Found(
+        studies=tuple(given),
+        answer=f"{answer}.",
+        word=word,
+        tone=tone,
+        contrasts=contrasts,
+        ours=together(contrasts),
+        measure="level-2 with most values per factor less that with fewest, mean over families",
+        arms={label: arm.name for label, arm in arms.items()},
+        panels=(
+            Over("Level-2", "values per factor", ticks, lines),
+            Gains(f"{ticks[-1]} less {ticks[0]} values", contrasts),
+        ),
+        limits=(*dull.values(), *numbers.still_moving(curves)),
+    )
+
+
+def _values_of(study: StudyTable) -> int:
+    """Values per factor, the most where they differ."""
+    return max(len({text[f] for text in study.finished.levels}) for f in range(len(next(iter(study.finished.levels)))))
+
+
+B2 = Question(
+    id="B2",
+    claim="C1",
+    title="Factors that depend on each other",
+    question="If factors go together in the training data, does a model lose what it never, or rarely, saw together?",
+    compares="Level-2, and rare trained compositions, at the strongest dependence less without",
+    studies=(DEPENDENT,),
+    judge=judge_dependent,
+    thresholds=(*SHARED, RARE),
+)
+
+B4 = Question(
+    id="B4",
+    claim="C1",
+    title="How many compositions",
+    question="Of how many combinations must a model see examples before it can draw the others?",
+    compares="The compositions that no arm is trained on, with most compositions trained less with fewest",
+    studies=(COVERAGE,),
+    judge=judge_coverage,
+    thresholds=(*SHARED, COMPOSES),
+)
+
+B5 = Question(
+    id="B5",
+    claim="C1",
+    title="How many values",
+    question="With more values per factor, does a model draw more of the combinations it never saw?",
+    compares="Level-2 with most values per factor less that with fewest",
+    studies=BY_VALUES,
+    judge=judge_values,
+    thresholds=(*SHARED, COMPOSES),
+)

@@ -1,0 +1,208 @@
+"""What an entry is: a question that no paper asks, the comparisons that answer it, and a figure of up to three panels.
+
+A comparison is a - b of one number per seed, paired by seed, its p-value Holm-corrected over all comparisons of the
+entry. It is
+
+- "higher" or "lower" where it is clear (*clear*) and at least *matters*;
+- "alike" where its whole 95 % interval lies within *matters* of 0;
+- "not clear" otherwise: the seeds cannot tell, or a clear difference is smaller than *matters* and may yet be larger.
+
+Shapes: S seeds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from recombine.claims.tables import Curve, Measure, StudyTable
+from recombine.claims.testing import CLEAR, FEWEST_SEEDS, LEARNED, MATTERS, gain_text
+from recombine.claims.verdicts import Threshold
+from recombine.judges.statistics import Difference, Interval, interval
+
+Said = Literal["higher", "lower", "alike", "not clear"]
+Tone = Literal["clear", "none", "open"]
+Numbers = Mapping[int, float]
+"""{seed: one number}."""
+
+SHARED = (CLEAR, FEWEST_SEEDS, LEARNED, MATTERS)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One comparison: a - b, paired by seed. Shares are told in points, anything else as a plain number."""
+
+    label: str
+    values: Numbers  # the differences
+    test: Difference
+    p: float  # Holm's, over the entry
+    in_points: bool = True
+
+    @property
+    def word(self) -> Said:
+        if self.p < CLEAR.value and abs(self.test.mean) >= MATTERS.value:
+            return "higher" if self.test.mean > 0 else "lower"
+        low, high = self.test.low, self.test.high
+        within = low is not None and high is not None and -MATTERS.value < low and high < MATTERS.value
+        return "alike" if within else "not clear"
+
+    @property
+    def text(self) -> str:
+        """ "+58 points (+46 to +70)", or "+0.58 (+0.46 to +0.70)": whether it is clear is said in words."""
+        if self.in_points:
+            return gain_text(self.test)
+        low, high = self.test.low or 0.0, self.test.high or 0.0
+        return f"{self.test.mean:+.2f} ({low:+.2f} to {high:+.2f})".replace("-", "\u2212")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One family over a quantity that is turned: numbers per seed where it was tried."""
+
+    label: str
+    colour: str
+    values: Mapping[str, Sequence[float]]  # {tick: shares of the seeds, (S,)}
+
+
+@dataclass(frozen=True)
+class Over:
+    """A panel of shares over a quantity, its values as ticks side by side."""
+
+    title: str
+    axis: str
+    ticks: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    label: str
+    colour: str
+    values: tuple[float, ...]  # shares, (S,)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A panel with a row per arm: a dot per seed, the mean and its interval; `mark` is a line to look up to."""
+
+    title: str
+    rows: tuple[Row, ...]
+    mark: float | None = None
+    mark_name: str = ""
+
+
+@dataclass(frozen=True)
+class Gains:
+    """A panel with a row per comparison: a dot per seed, the mean and its interval, in points around 0."""
+
+    title: str
+    contrasts: tuple[Contrast, ...]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A panel of learning curves: means over seeds with their intervals."""
+
+    title: str
+    lines: Mapping[str, tuple[str, Curve]]  # {label: (colour, curve)}
+
+
+Panel = Over | Rows | Gains | Curves
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a question's function found."""
+
+    studies: tuple[StudyTable, ...]  # that it was read from, the main one first
+    answer: str  # one sentence with numbers
+    word: str  # the answer in two or three words
+    tone: Tone  # whether these say that something is there, that nothing is, or that it is open
+    contrasts: tuple[Contrast, ...]
+    ours: Interval
+    measure: str  # what `ours` is
+    arms: Mapping[str, str]  # {what it stands for: the arm's name}
+    panels: tuple[Panel, ...]
+    notes: tuple[str, ...] = ()  # evidence beside the answer
+    limits: tuple[str, ...] = ()
+
+
+Judge = Callable[[Mapping[str, StudyTable], Measure], Found]
+"""(all studies given by name, what is measured) to what was found; raises verdicts.Untested."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question that no paper asks, and the function that puts it to the studies."""
+
+    id: str
+    claim: str  # the claim whose subject it continues: in `--json` it stands there
+    title: str
+    question: str
+    compares: str  # what is compared, as it is drawn over the figure
+    studies: tuple[str, ...]  # it is asked where one of these is given
+    judge: Judge
+    beside: tuple[str, ...] = ()  # further studies that it reads where they are given
+    thresholds: tuple[Threshold, ...] = SHARED
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The answer to one question whose study was given."""
+
+    asked: Question
+    found: Found | None
+    why: str = ""  # why there is no answer, a sentence
+    limits: tuple[str, ...] = field(default=())
+
+    @property
+    def id(self) -> str:
+        return self.asked.id
+
+    @property
+    def word(self) -> str:
+        return self.found.word if self.found else "no answer yet"
+
+    @property
+    def text(self) -> str:
+        return self.found.answer if self.found else self.why
+
+    def to_json(self) -> dict[str, Any]:
+        """The object under "beyond" of its claim in `recombine claims --json`, with the keys that a claim's has;
+        numbers are out of 1. Nothing is published, so the verdict is the answer in a few words."""
+        found = self.found
+        known = found is not None and found.ours.low is not None
+        return {
+            "id": self.id,
+            "title": self.asked.title,
+            "statement": self.asked.question,
+            "published": None,
+            "measure": found.measure if found else "",
+            "ours": found.ours.mean if found else None,
+            "interval": [found.ours.low, found.ours.high] if found and known else None,
+            "seeds": found.ours.n if found else 0,
+            "verdict": self.word,
+            "answer": self.text,
+            "studies": [study.name for study in found.studies] if found else [],
+            "arms": dict(found.arms) if found else {},
+            "comparisons": [
+                {
+                    "name": one.label,
+                    "difference": one.test.mean,
+                    "interval": None if one.test.low is None else [one.test.low, one.test.high],
+                    "p": one.p,
+                    "word": one.word,
+                }
+                for one in (found.contrasts if found else ())
+            ],
+            "evidence": list(found.notes) if found else [],
+            "limits": list(self.limits),
+            "thresholds": {one.name: one.value for one in self.asked.thresholds},
+        }
+
+
+def together(contrasts: Sequence[Contrast]) -> Interval:
+    """The mean of several comparisons, seed by seed, over the seeds that all have."""
+    seeds = sorted(set.intersection(*(set(one.values) for one in contrasts)))
+    return interval(np.mean([[one.values[seed] for seed in seeds] for one in contrasts], axis=0))

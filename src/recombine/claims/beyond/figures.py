@@ -1,0 +1,161 @@
+"""One figure per entry, of up to three panels: shares over what was turned, rows of arms, curves, and the differences.
+
+A colour is a family. Of differences it is what is said of them: green higher, red lower, grey alike, ochre not clear.
+"""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recombine.claims.beyond.entries import Curves, Entry, Gains, Over, Panel, Rows, Said, Tone
+from recombine.claims.figures import COLOURS, GRID, HIGH, INK, QUIET, WIDE, band, bare, over_steps, row, titled
+from recombine.files import write_atomic
+from recombine.judges.statistics import interval
+
+CHIPS: dict[Tone, str] = {"clear": "#1a7f37", "none": "#6b7280", "open": "#b26a00"}
+SAID: dict[Said, str] = {"higher": "green", "lower": "red", "alike": "grey", "not clear": "ochre"}
+LETTER = 0.0056  # width of a letter of a row's name at 9 points, as a share of the figure
+LEAST = 10  # points shown on both sides of 0, so that noise does not fill a panel
+LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.56
+
+
+def draw_entry(entry: Entry, path: Path) -> Path:
+    """Write an entry's figure as a PNG. Needs a finding; the same tables give the same picture."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    found = entry.found
+    if found is None:
+        raise ValueError(f"{entry.id} has no answer to draw")
+    with matplotlib.rc_context({"font.family": "DejaVu Sans", "figure.facecolor": "white"}):
+        figure = Figure(figsize=(WIDE, HIGH), dpi=150)
+        FigureCanvasAgg(figure)
+        names = [_room(panel) for panel in found.panels]
+        free = RIGHT - LEFT - sum(names) - GAP * (len(names) - 1)
+        begin, wide = LEFT, free / len(names)
+        for panel, room in zip(found.panels, names, strict=True):
+            axes = figure.add_axes((begin + room, BOTTOM, wide, TALL))
+            axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=8 if not _legend(panel) else 22)
+            _draw(axes, panel)
+            begin += room + wide + GAP
+        titled(figure, f"{entry.id}  {entry.asked.title}", entry.word, CHIPS[found.tone], entry.asked.question,
+               f"{entry.asked.compares}; {found.ours.n} seeds")  # fmt: skip
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+    write_atomic(path, buffer.getvalue())
+    return path
+
+
+def _labels(panel: Panel) -> list[str]:
+    if isinstance(panel, Rows):
+        return [one.label for one in panel.rows]
+    return [one.label for one in panel.contrasts] if isinstance(panel, Gains) else []
+
+
+def _room(panel: Panel) -> float:
+    """Room for the names of a panel's rows, or for its percentages, as a share of the figure."""
+    return LETTER * max(map(len, _labels(panel)), default=0) + 0.012
+
+
+def _legend(panel: Panel) -> bool:
+    return isinstance(panel, Over | Curves)
+
+
+def _draw(axes: Any, panel: Panel) -> None:
+    if isinstance(panel, Over):
+        _over(axes, panel)
+    elif isinstance(panel, Curves):
+        _curves(axes, panel)
+    elif isinstance(panel, Rows):
+        _rows(axes, panel)
+    else:
+        _gains(axes, panel)
+
+
+def _over(axes: Any, panel: Over) -> None:
+    """Means with their intervals over the ticks; families stand a little apart so that intervals can be seen."""
+    apart = 0.12
+    for i, line in enumerate(panel.lines):
+        places, means, lows, highs = [], [], [], []
+        for tick, shares in line.values.items():
+            own = interval(list(shares), share=True)
+            places.append(panel.ticks.index(tick) + apart * (i - (len(panel.lines) - 1) / 2))
+            means.append(100 * own.mean)
+            lows.append(100 * (own.mean if own.low is None else own.low))
+            highs.append(100 * (own.mean if own.high is None else own.high))
+        colour = COLOURS[line.colour]
+        axes.vlines(places, lows, highs, color=colour, linewidth=2, alpha=0.5)
+        axes.plot(places, means, "o-", color=colour, linewidth=1.6, markersize=5.5, label=line.label, clip_on=False)
+    axes.set_xlim(-0.5, len(panel.ticks) - 0.5)
+    axes.set_ylim(0, 100)
+    axes.set_yticks(range(0, 101, 25), [f"{v} %" for v in range(0, 101, 25)])
+    axes.set_xticks(range(len(panel.ticks)), panel.ticks)
+    axes.set_xlabel(panel.axis, fontsize=9, color=QUIET, labelpad=3)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    bare(axes)
+    _names(axes)
+
+
+def _curves(axes: Any, panel: Curves) -> None:
+    for label, (colour, curve) in panel.lines.items():
+        band(axes, curve.steps, curve.values, COLOURS[colour], label)
+    over_steps(axes, max(float(curve.steps[-1]) for _, curve in panel.lines.values()))
+    _names(axes)
+
+
+def _names(axes: Any) -> None:
+    """The families' names in their colours, between title and panel."""
+    place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 0.985), "ncols": 4, "borderpad": 0, "frameon": False}
+    words = {"fontsize": 8, "labelcolor": "linecolor", "handlelength": 0, "handletextpad": 0, "columnspacing": 1.0}
+    legend = axes.legend(**place, **words)
+    for handle in legend.legend_handles:
+        handle.set_visible(False)
+
+
+def _rows(axes: Any, panel: Rows) -> None:
+    """A dot per seed, the mean with its interval; the first row on top."""
+    spread = 0.03 * max(len(panel.rows), 4)
+    for place, one in enumerate(panel.rows):
+        row(axes, place, spread, np.array(one.values), COLOURS[one.colour], None)
+    if panel.mark is not None:
+        axes.axvline(100 * panel.mark, color=INK, linewidth=1.2, linestyle=(0, (4, 2)), zorder=1)
+        axes.set_xlabel(f"dashed: {panel.mark_name}", fontsize=8.5, color=QUIET, labelpad=3)
+    axes.set_xlim(0, 100)
+    axes.set_xticks(range(0, 101, 50), [f"{v} %" for v in range(0, 101, 50)])
+    _label_rows(axes, [(one.label, COLOURS[one.colour]) for one in panel.rows])
+
+
+def _gains(axes: Any, panel: Gains) -> None:
+    """Differences in points around 0: seeds as dots, the mean with its interval."""
+    count = len(panel.contrasts)
+    small = count > 10
+    for place, one in enumerate(panel.contrasts):
+        colour = COLOURS[SAID[one.word]]
+        own = [100 * value for value in one.values.values()]
+        axes.plot(own, [place] * len(own), "o", color=colour, alpha=0.3, markersize=3, markeredgewidth=0)
+        if one.test.low is not None and one.test.high is not None:
+            ends = [100 * one.test.low, 100 * one.test.high]
+            axes.plot(ends, [place, place], color=colour, linewidth=1.6 if small else 2.4)
+        size = 4.5 if small else 7
+        axes.plot(100 * one.test.mean, place, "o", color=colour, markersize=size, markeredgecolor="white", zorder=5)
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, -LEAST), max(high, LEAST))
+    axes.axvline(0, color=INK, linewidth=0.9, zorder=1)
+    axes.set_xlabel("points", fontsize=9, color=QUIET, labelpad=3)
+    axes.locator_params(axis="x", nbins=5)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:+.0f}".replace("-", "\u2212") if value else "0")
+    _label_rows(axes, [(one.label, COLOURS[SAID[one.word]]) for one in panel.contrasts], 7 if small else 9)
+
+
+def _label_rows(axes: Any, names: list[tuple[str, str]], size: float = 9) -> None:
+    axes.set_yticks(range(len(names)), [name for name, _ in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
+    bare(axes)
+    axes.tick_params(axis="y", pad=8)
+    for label, (_, colour) in zip(axes.get_yticklabels(), names, strict=True):
+        label.set_color(colour)
+        label.set_fontsize(size)

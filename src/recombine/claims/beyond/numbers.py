@@ -1,0 +1,204 @@
+"""What the entries compare, and how it is told: arms of a family, one number per seed, comparisons made together.
+
+A family is a group of arms that differ in one setting alone, the one that a study turns. An arm that has not learned
+what it was trained on (*learned*) is left out of all comparisons and named: it tells nothing about new compositions.
+Shapes: E evaluations, S seeds.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from recombine.claims import lookup
+from recombine.claims.beyond.entries import Contrast, Numbers, Said, Tone
+from recombine.claims.tables import FAR, Arm, Curve, Measure, StudyTable, fifth
+from recombine.claims.testing import FEWEST_SEEDS, LEARNED, MATTERS, RISING
+from recombine.claims.verdicts import Untested
+from recombine.judges.statistics import holm, interval, paired
+from recombine.report.reading import some
+from recombine.report.words import join, percent
+
+NAMES = {
+    "dit": "DiT",
+    "maskgit": "MaskGIT",
+    "givt": "GIVT",
+    "mar": "MAR",
+    "autoregressive": "autoregressive",
+    "discrete_diffusion": "discrete diffusion",
+    "regression": "regression",
+}
+TOKENS = {"vqvae": "VQ tokens", "vae": "VAE tokens", "pixels": "pixels"}
+COLOURS = {"dit": "blue", "maskgit": "red", "givt": "violet", "mar": "ochre"}
+OTHERS = ("green", "grey", "pink", "ochre")
+
+Family = list[Arm]
+
+
+def families(study: StudyTable, setting: str) -> dict[str, Family]:
+    """Arms that differ in `setting` alone, by the family's name; only groups of two and more."""
+    groups: list[Family] = []
+    for arm in study.arms:
+        own = next((group for group in groups if not lookup.differences(arm, group[0], (setting,))), None)
+        if own is None:
+            groups.append([arm])
+        else:
+            own.append(arm)
+    groups = [group for group in groups if len(group) > 1]
+    names = label_all([group[0] for group in groups])
+    return dict(zip(names, groups, strict=True))
+
+
+def label_all(arms: Sequence[Arm]) -> list[str]:
+    """ "DiT", with its tokens where another arm has the same generator on others, and its own name where that is not
+    enough."""
+    kinds = [str(arm.setting("generator.kind")) for arm in arms]
+    found = []
+    for arm, kind in zip(arms, kinds, strict=True):
+        tokens = TOKENS.get(str(arm.setting("tokenizer.kind")), "")
+        found.append(NAMES.get(kind, kind) + (f" on {tokens}" if kinds.count(kind) > 1 else ""))
+    return [arm.name if found.count(name) > 1 else name for arm, name in zip(arms, found, strict=True)]
+
+
+def colours(arms: Mapping[str, Arm]) -> dict[str, str]:
+    """A colour per family: that of its generator in all figures, and another for a second family of the same one."""
+    found: dict[str, str] = {}
+    spare = iter(OTHERS * len(arms))
+    for label, arm in arms.items():
+        own = COLOURS.get(str(arm.setting("generator.kind")), "")
+        found[label] = own if own and own not in found.values() else next(c for c in spare if c not in found.values())
+    return found
+
+
+def at_level(arm: Arm, level: int, column: str) -> Curve | None:
+    """The curves of an arm at a level; None where it was not judged there."""
+    return arm.study.curve(arm.name, level, column)
+
+
+def over_codes(arm: Arm, codes: Collection[str], column: str) -> Curve:
+    """The curves of an arm's members, the mean over some compositions."""
+    found: dict[tuple[int, int], list[float]] = {}
+    for row in arm.study.finished.rows:
+        if row["arm"] == arm.name and row["composition"] in codes:
+            found.setdefault((row["step"], row["seed"]), []).append(row[column])
+    steps, seeds = (sorted({key[i] for key in found}) for i in (0, 1))
+    values = np.array([[np.mean(found[step, seed]) for seed in seeds] for step in steps])
+    return Curve(np.array(steps), tuple(seeds), values)
+
+
+def numbers(curve: Curve, measure: Measure) -> Numbers:
+    """One number per seed, at the moment that is asked for."""
+    return dict(zip(curve.seeds, curve.at(measure.when, curve.seeds, measure.until).tolist(), strict=True))
+
+
+def far(arm: Arm, measure: Measure) -> Numbers:
+    """The share of level-2 pictures."""
+    curve = at_level(arm, FAR, measure.column)
+    if curve is None:
+        raise Untested(f"arm {arm.name} of {arm.study.name} has no composition of level {FAR}")
+    return numbers(curve, measure)
+
+
+def values(found: Numbers) -> tuple[float, ...]:
+    return tuple(found[seed] for seed in sorted(found))
+
+
+def trained_share(arm: Arm, column: str, codes: Collection[str] | None = None) -> float:
+    """Mean share of the trained compositions (or of some of them) drawn right in the last fifth."""
+    curve = at_level(arm, 0, column) if codes is None else over_codes(arm, codes, column)
+    if curve is None:
+        raise Untested(f"arm {arm.name} of {arm.study.name} was not judged on what it was trained on")
+    return float(curve.at("last fifth", curve.seeds).mean())
+
+
+def unlearned(arms: Mapping[str, Arm], column: str, codes: Collection[str] | None = None) -> dict[str, str]:
+    """{label: a sentence} for every arm that has not learned what it was trained on."""
+    shares = {label: trained_share(arm, column, codes) for label, arm in arms.items()}
+    return {
+        label: f"{label} draws only {percent(share)} of the trained compositions and is not compared."
+        for label, share in shares.items()
+        if share < LEARNED.value
+    }
+
+
+def compare(
+    pairs: Mapping[str, tuple[Numbers, Numbers]], where: str, plain: Collection[str] = ()
+) -> tuple[Contrast, ...]:
+    """a - b for every pair, Holm-corrected together; `plain` are labels whose numbers are no shares of pictures.
+
+    Raises Untested where there is no pair, or one shares too few seeds. `where` names the studies.
+    """
+    if not pairs:
+        raise Untested(f"{where} has no two arms to compare that have learned what they were trained on")
+    shared = {label: sorted(set(a) & set(b)) for label, (a, b) in pairs.items()}
+    fewest = min(map(len, shared.values()))
+    if fewest < FEWEST_SEEDS.value:
+        raise Untested(
+            f"the arms of {where} share {fewest} seed{'' if fewest == 1 else 's'}, and fewer than "
+            f"{FEWEST_SEEDS.value:.0f} are not judged"
+        )
+    tests = {
+        label: paired([a[seed] for seed in shared[label]], [b[seed] for seed in shared[label]])
+        for label, (a, b) in pairs.items()
+    }
+    corrected = holm([test.p for test in tests.values()])
+    return tuple(
+        Contrast(
+            label,
+            {seed: pairs[label][0][seed] - pairs[label][1][seed] for seed in shared[label]},
+            test,
+            1.0 if p is None else p,
+            label not in plain,
+        )
+        for (label, test), p in zip(tests.items(), corrected, strict=True)
+    )
+
+
+def listing(contrasts: Iterable[Contrast], short: str = "") -> str:
+    """The comparisons as the end of a sentence: "higher for A, +58 points (...); not clearly other for B, ...".
+
+    `short` is a part of the labels that the sentence has said already.
+    """
+    contrasts = list(contrasts)
+    margin = f"{100 * MATTERS.value:.0f} points" if all(one.in_points for one in contrasts) else f"{MATTERS.value:g}"
+    words: dict[Said, str] = {
+        "higher": "higher for",
+        "lower": "lower for",
+        "alike": f"within {margin} for",
+        "not clear": "not clearly other for",
+    }
+    groups: dict[Said, list[str]] = {word: [] for word in words}
+    for one in contrasts:
+        groups[one.word].append(f"{one.label.replace(short, '') if short else one.label}, {one.text}")
+    return "; ".join(f"{words[word]} {join(texts)}" for word, texts in groups.items() if texts)
+
+
+def chip(contrasts: Sequence[Contrast], yes: str, no: str, *effects: Said) -> tuple[str, Tone]:
+    """`yes` where some comparison has one of the `effects`; `no` where all are clearly without; else it is open."""
+    said = {one.word for one in contrasts}
+    if said & set(effects):
+        return yes, "clear"
+    return (no, "none") if "not clear" not in said else ("cannot tell", "open")
+
+
+def lead(tone: Tone) -> str:
+    return {"clear": "Yes", "none": "No", "open": "The seeds cannot tell"}[tone]
+
+
+def first_half(line: Mapping[str, Sequence[float]], half: float) -> str | None:
+    """The first tick at which the mean over seeds is above `half`; None where it never is."""
+    return next((tick for tick, shares in line.items() if float(np.mean(shares)) > half), None)
+
+
+def still_moving(curves: Mapping[str, Curve]) -> list[str]:
+    """A sentence that names arms whose last fifth clearly lies above or below the fifth before, by *still rising*."""
+    moving = []
+    for label, curve in curves.items():
+        n = fifth(len(curve.steps))
+        if len(curve.steps) < 2 * n:
+            continue
+        change = interval(curve.values[-n:].mean(axis=0) - curve.values[-2 * n : -n].mean(axis=0))
+        if change.low is None or change.high is None or abs(change.mean) < RISING.value:
+            continue
+        if change.low > 0 or change.high < 0:
+            moving.append(f"{label} {'rises' if change.mean > 0 else 'falls'}")
+    return [f"Not flat in the last fifth of the evaluations: {some(moving)}."] if moving else []

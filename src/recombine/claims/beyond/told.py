@@ -1,0 +1,193 @@
+"""B1 and B3: how loudly a model is told its factors, and what it is told where a label is missing.
+
+B1 (study spread): level-2 with vectors that begin small, or large, less level-2 with equal ones, for every family that
+has both. Equal is the default of `conditioning.spread`: as large as the time that is added to them.
+
+B3 (study remedies): level-2 of each remedy less that of saying "unknown", at the same share of missing labels. The
+model that is told everything is the ceiling to look up to, and is not tested.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from recombine.claims.beyond import numbers
+from recombine.claims.beyond.entries import Found, Gains, Line, Over, Question, Row, Rows, together
+from recombine.claims.beyond.numbers import chip, compare, far, lead, listing, values
+from recombine.claims.tables import FAR, Arm, Measure, StudyTable
+from recombine.claims.testing import column_there, share_text
+from recombine.claims.verdicts import Untested
+from recombine.conditioning import ConditioningSettings
+from recombine.judges.statistics import interval
+
+SPREAD, REMEDIES = "spread", "remedies"
+EQUAL = float(ConditioningSettings().spread)
+UNKNOWN = "unknown"
+INSTEAD = {"imputed": "a guess from the image", "zero": "class 0 told"}
+
+
+def judge_spread(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
+    study = studies[SPREAD]
+    column_there(study, measure)
+    groups = {
+        label: {float(arm.setting("conditioning.spread")): arm for arm in group}
+        for label, group in numbers.families(study, "conditioning.spread").items()
+    }
+    groups = {label: dict(sorted(group.items())) for label, group in groups.items() if EQUAL in group}
+    if not groups:
+        raise Untested(f"the study {study.name} has no family with equal and other vectors")
+    arms = {_sized(label, size): arm for label, group in groups.items() for size, arm in group.items()}
+    dull = numbers.unlearned(arms, measure.column)
+    pairs = {
+        _sized(label, size): (far(arm, measure), far(group[EQUAL], measure))
+        for label, group in groups.items()
+        for size, arm in group.items()
+        if size != EQUAL and not {_sized(label, size), _sized(label, EQUAL)} & set(dull)
+    }
+    contrasts = compare(pairs, f"the study {study.name}")
+    word, tone = chip(contrasts, "it matters", "no difference", "higher", "lower")
+    small = {_sized(label, size) for label, group in groups.items() for size in group if size < EQUAL}
+    main = [one for one in contrasts if one.label in small] or list(contrasts)
+    sizes = sorted({size for group in groups.values() for size in group})
+    texts = []
+    for size in sizes:
+        end = _sized("", size)
+        own = [one for one in contrasts if one.label.endswith(end)]
+        texts += (
+            [f"with {end.removeprefix(', ').replace(' (', ' ones (')} level-2 is {listing(own, end)}"] if own else []
+        )
+    colours = numbers.colours({label: group[EQUAL] for label, group in groups.items()})
+    lines = tuple(
+        Line(label, colours[label], {f"{size:g}": values(far(arm, measure)) for size, arm in group.items()})
+        for label, group in groups.items()
+    )
+    curves = {label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))}
+    return Found(
+        studies=(study,),
+        answer=f"{lead(tone)}: against vectors that begin equal ({EQUAL:g}), {'; '.join(texts)}.",
+        word=word,
+        tone=tone,
+        contrasts=contrasts,
+        ours=together(main),
+        measure="level-2 with small vectors less that with equal ones, mean over families",
+        arms={label: arm.name for label, arm in arms.items()},
+        panels=(
+            Over("Level-2", "size of the vectors before training", tuple(f"{size:g}" for size in sizes), lines),
+            Gains(f"Less equal vectors ({EQUAL:g})", contrasts),
+        ),
+        limits=(*dull.values(), *numbers.still_moving(curves)),
+    )
+
+
+def _sized(family: str, size: float) -> str:
+    kind = "small" if size < EQUAL else "large" if size > EQUAL else "equal"
+    return f"{family}, {kind} ({size:g})"
+
+
+def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
+    study = studies[REMEDIES]
+    column_there(study, measure)
+    plain = {_rate(arm): arm for arm in study.arms if _remedy(arm) == UNKNOWN and _rate(arm) > 0}
+    complete = next((arm for arm in study.arms if _remedy(arm) == UNKNOWN and _rate(arm) == 0), None)
+    tried = {_missing(arm): arm for arm in study.arms if _remedy(arm) != UNKNOWN and _rate(arm) in plain}
+    if not tried:
+        raise Untested(f"the study {study.name} has no remedy beside an arm that is told {UNKNOWN}")
+    arms = {**{_missing(arm): arm for arm in plain.values()}, **tried}
+    dull = numbers.unlearned(arms, measure.column)
+    pairs = {
+        label: (far(arm, measure), far(plain[_rate(arm)], measure))
+        for label, arm in tried.items()
+        if not {label, _missing(plain[_rate(arm)])} & set(dull)
+    }
+    contrasts = compare(pairs, f"the study {study.name}")
+    word, tone = chip(contrasts, "a remedy helps", "none helps", "higher")
+    guesses = {label for label, arm in tried.items() if _remedy(arm) == INSTEAD["imputed"]}
+    main = [one for one in contrasts if one.label in guesses] or list(contrasts)
+    texts = []
+    for rate, arm in plain.items():
+        own = [one for one in contrasts if _rate(tried[one.label]) == rate]
+        share = share_text(interval(values(far(arm, measure)), share=True))
+        texts += (
+            [f"with {_share(arm)} missing (unknown: {share}) level-2 is {listing(own, f', {_share(arm)}')}"]
+            if own
+            else []
+        )
+    answer = f"{lead(tone)}: against telling that a factor is unknown, {'; '.join(texts)}"
+    ceiling = None if complete is None else interval(values(far(complete, measure)), share=True)
+    if ceiling is not None:
+        answer += f"; a model that is told everything draws {share_text(ceiling)}"
+    named = {"told everything": complete} if complete is not None else {}
+    curves = {label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))}
+    hues = {UNKNOWN: "grey", INSTEAD["imputed"]: "blue", INSTEAD["zero"]: "red"}
+    rows = [Row(label, hues.get(_remedy(arm), "violet"), values(far(arm, measure))) for label, arm in _ordered(arms)]
+    return Found(
+        studies=(study,),
+        answer=f"{answer}.",
+        word=word,
+        tone=tone,
+        contrasts=contrasts,
+        ours=together(main),
+        measure="level-2 with a guess of the missing factor less that with unknown, mean over the shares missing",
+        arms={label: arm.name for label, arm in {**named, **arms}.items()},
+        panels=(
+            Rows(
+                "Level-2, by share of labels that lack a factor",
+                tuple(rows),
+                None if ceiling is None else ceiling.mean,
+                "told everything",
+            ),
+            Gains("Less unknown", contrasts),
+        ),
+        limits=(*dull.values(), *numbers.still_moving(curves)),
+    )
+
+
+def _rate(arm: Arm) -> float:
+    """Share of labels that lack a factor."""
+    return float(arm.setting("conditioning.dropout") or 0)
+
+
+def _share(arm: Arm) -> str:
+    return f"{100 * _rate(arm):.0f}\u00a0%"
+
+
+def _remedy(arm: Arm) -> str:
+    """What is done about a missing factor: told in its place, or steered by when drawing."""
+    if arm.setting("generator.guidance"):
+        return "guided by each factor" if arm.setting("generator.guided") == "each" else "guided by all together"
+    if arm.setting("conditioning.drop_all"):
+        return "all factors missing at times"
+    missing = str(arm.setting("conditioning.missing"))
+    return INSTEAD.get(missing, missing) if _rate(arm) else UNKNOWN
+
+
+def _missing(arm: Arm) -> str:
+    return f"{_remedy(arm)}, {_share(arm)}"
+
+
+def _ordered(arms: Mapping[str, Arm]) -> list[tuple[str, Arm]]:
+    """By share missing, unknown first."""
+    order = list(arms)
+    key = [(_rate(arms[label]), _remedy(arms[label]) != UNKNOWN, order.index(label)) for label in order]
+    return [(order[i], arms[order[i]]) for i in np.lexsort(np.array(key).T[::-1])]
+
+
+B1 = Question(
+    id="B1",
+    claim="C1",
+    title="How loudly factors are told",
+    question="Does it decide what a model can draw how large the vectors of its factors are before training?",
+    compares="Level-2 with vectors that begin small or large, less that with equal ones",
+    studies=(SPREAD,),
+    judge=judge_spread,
+)
+
+B3 = Question(
+    id="B3",
+    claim="C3",
+    title="Missing labels",
+    question="Where a factor is missing from some labels, is there something better to tell than that it is unknown?",
+    compares="Level-2 with each remedy, less that with unknown at the same share of missing labels",
+    studies=(REMEDIES,),
+    judge=judge_remedies,
+)

@@ -1,0 +1,121 @@
+"""Studies of the library with planted shares, for tests of what lies beyond the papers (nothing here is a result).
+
+Unlike `planted.plant`, every arm has the compositions and levels of its own split, as a study writes them.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planted import Plan, plant
+from planted_cells import lean
+from planted_planes import SMALL, Means, means, plane_study, plant_plane
+from recombine.splits import code, fewer, make_split
+from recombine.studies.results import write_results
+from recombine.studies.spec import Study, load_study
+from recombine.worlds import build_world
+
+Share = Callable[[str, str, int, int], float]
+"""(arm, composition, its level for that arm, seed) to the share right and valid at the end."""
+
+
+def levels_of(study: Study, arm: str) -> dict[str, int]:
+    """The level of every composition as the arm counts them."""
+    factors = [(factor.name, len(factor.values)) for factor in build_world(study.world).factors]
+    split = fewer(make_split(study.split, factors), study.arms[arm].training.compositions)
+    return {code(composition): level for composition, level in split.levels.items()}
+
+
+def plant_shares(
+    folder: Path,
+    study: Study,
+    share: Share,
+    *,
+    seeds: Sequence[int] = tuple(range(8)),
+    evaluations: int = 10,
+    samples: int = 128,
+    probe: float = 0.0,
+    peak: float = 0.0,
+    ceilings: Mapping[str, float] | None = None,
+    noise: float = 0.01,
+) -> Path:
+    """Write the folder of a finished study whose arms draw as told, flat but for a first evaluation that is higher by
+    `peak` beyond training; the probe alone sees `probe` more there. `ceilings` of level-2 are by arm."""
+    plant(folder, study, dict.fromkeys(study.arms, Plan()), seeds=seeds, evaluations=1)
+    rows: list[dict[str, Any]] = []
+    for arm in study.arms:
+        steps = study.arms[arm].training.steps
+        for text, level in levels_of(study, arm).items():
+            for member, seed in enumerate(seeds):
+                end = share(arm, text, level, seed) + (noise * lean(seed, arm) if level else 0)
+                for evaluation in range(1, evaluations + 1):
+                    more = peak if evaluation == 1 and level else 0.0
+                    right = float(np.clip(end + more, 0, 1))
+                    named = float(np.clip(right + (probe if level else 0), 0, 1))
+                    row = {"study": study.name, "arm": arm, "member": member, "seed": seed, "composition": text}
+                    row |= {"step": steps * evaluation // evaluations, "level": level, "n": samples, "joint": right}
+                    rows.append(row | {"valid": right, "joint_probe_only": named})
+    write_results(folder, rows)
+    facts = json.loads((folder / "study.json").read_text())
+    first = levels_of(study, next(iter(study.arms)))
+    facts["split"] = {"levels": first}
+    for arm, top in (ceilings or {}).items():
+        facts["tokenizers"][arm] = {"ceiling": {text: {"joint": top} for text, level in first.items() if level == 2}}
+        facts["arms"][arm]["tokenizer"] = arm
+    (folder / "study.json").write_text(json.dumps(facts), encoding="utf-8")
+    return folder
+
+
+def by_arm(ends: Mapping[str, float], trained: float = 0.97, others: float = 0.5) -> Share:
+    """What is held out is drawn as often as told by the arm's name, what is trained always."""
+    return lambda arm, text, level, seed: trained if level == 0 else ends.get(arm, others)
+
+
+def some_arms(study: Study, name: str, arms: Sequence[str]) -> Study:
+    """The same study under another name, with some of its arms."""
+    words = study.resolved()
+    return Study.model_validate(words | {"name": name, "arms": {arm: words["arms"][arm] for arm in arms}})
+
+
+def of_library(name: str) -> Study:
+    study = load_study(name)
+    assert isinstance(study, Study)
+    return study
+
+
+def _bridged(tokenizer: Mapping[str, Any], generator: str) -> dict[str, Any]:
+    training = {"size": "xs", "steps": 10, "batch": 4}
+    return {
+        **SMALL,
+        "decoder": None,
+        "generator": {"kind": generator},
+        "tokenizer": dict(tokenizer),
+        "training": training,
+    }
+
+
+PIXELS, VQ = {"kind": "pixels", "patch": 4}, {"kind": "vqvae", "factor": 4, "codes": 16}
+BRIDGE = plane_study(
+    "bridge",
+    {
+        "cnn": {},
+        "dit-pixels": _bridged(PIXELS, "dit"),
+        "dit-vq": _bridged(VQ, "dit"),
+        "regression-pixels": _bridged(PIXELS, "regression"),
+        "maskgit-vq": _bridged(VQ, "maskgit"),
+    },
+)
+
+
+def plant_bridge(folder: Path, hits: Mapping[str, float], inside: Mapping[str, float] | None = None) -> Path:
+    """The study bridge, with the share of held-out bumps in place by arm; what is not in place is memory."""
+    plans: dict[str, Means] = {}
+    for arm in BRIDGE.arms:
+        hit = hits.get(arm, 0.3)
+        plan = means(hit=hit, relative=1 - hit, share=1 - hit, inside=(inside or {}).get(arm, 0.02))
+        plan["mean picture", "superposition_share", "deep"] = 0.5
+        plans[arm] = plan
+    return plant_plane(folder, BRIDGE, plans)
