@@ -298,4 +298,6 @@ def test_what_did_not_fit_is_not_tried_again(fit: int, tried: list[int], capsys)
     assert sizes == tried and sum(parts, ()) == seeds
     assert capsys.readouterr().out.count("do not fit") == len([size for size in tried if size > fit])
     made.discard(parts[-1])
+    sizes.clear()
     assert in_parts("dit", seeds, made.__contains__, make) == parts
+    assert sizes == [len(parts[-1])]  # and nothing else is made, or tried, again

@@ -207,6 +207,22 @@ def test_a_member_that_does_not_fit_by_itself_is_one_sentence(
         run_study(small_study, tmp_path / "out", without_arms(shared_store, tmp_path / "store"), "cpu")
 
 
+def test_arms_of_earlier_code_are_still_found(finished: Path, small_study: Study, shared_store: Path, tmp_path):
+    """They wrote down how long they took, but not on what."""
+    kept = tmp_path / "store"
+    without_arms(shared_store, kept)
+    older, ours = Store(kept), Store(shared_store)
+    for place in shared_store.glob("arm-*"):
+        recipe = json.loads((place / "recipe.json").read_text())
+        tensors, facts = ours.load("arm", recipe)
+        seconds = sum(facts.pop("spent").values())
+        older.save("arm", recipe, tensors, facts | {"seconds": seconds})
+    run_study(small_study, tmp_path / "out", kept, "cpu")
+    assert read_results(tmp_path / "out").to_pylist() == read_results(finished).to_pylist()
+    arm = json.loads((tmp_path / "out/study.json").read_text())["arms"]["dit"]
+    assert arm["spent"] == {"all": arm["seconds"]} and arm["seconds"] > 0
+
+
 def test_a_shared_store_knows_no_names(finished: Path, small_study: Study, shared_store: Path, tmp_path, monkeypatch):
     """The same arms under swapped names, in another study, keep their own numbers and pictures."""
 

@@ -1,6 +1,7 @@
 """One arm: all its members trained together, judged at every evaluation, and able to go on after any interruption."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from recombine.generators import Generator, build_generator
 from recombine.judges import Judge, Verdicts
 from recombine.judges.inception import inception
 from recombine.nets.backbone import SIZES
-from recombine.out_of_memory import ran_out
+from recombine.out_of_memory import FULL, must_fit, ran_out
 from recombine.progress import say, track
 from recombine.provenance import code_version, hardware
 from recombine.randomness import Draws
@@ -68,13 +69,13 @@ def run_arm(
     parts = _run_members(setting, name, arm, entry, judge, recipe)
     spent = Spent()
     for _, facts in parts:
-        spent.add(facts["spent"])
+        spent.add(_spent_of(facts))
     setting.seconds[f"arm {name}"] = spent.total
     tensors, first = parts[0]
     pictures = {key.removeprefix("pictures."): t for key, t in tensors.items() if key.startswith("pictures.")}
     width = arm.training.ema_width
     initial = None if width is None else ema.initial_share(arm.training.steps, ema.power_of_width(width))
-    kept = {key: value for key, value in first.items() if key not in (*TABLES, "seeds")}
+    kept = {key: value for key, value in first.items() if key not in (*TABLES, "seconds", "seeds")}
     return ArmResult(
         _joined(parts, "rows", setting.study.name, name),
         _joined(parts, "monitors", setting.study.name, name),
@@ -89,6 +90,12 @@ def run_arm(
             "members_at_once": [len(facts["seeds"]) for _, facts in parts],
         },
     )
+
+
+def _spent_of(facts: Mapping[str, Any]) -> dict[str, float]:
+    """Arms of earlier code wrote down all their seconds as one number."""
+    found: dict[str, float] = facts["spent"] if "spent" in facts else {"all": facts["seconds"]}
+    return found
 
 
 Part = tuple[dict[str, Tensor], dict[str, Any]]  # what the store holds of members that were trained together
@@ -106,7 +113,7 @@ def _run_members(
         some = replace(setting, study=setting.study.model_copy(update={"seeds": seeds}))
         try:
             _train_and_store(some, name, arm, entry, judge, of(seeds))
-        except RuntimeError as error:
+        except FULL as error:
             if ran_out(error):
                 _work_of(setting.store, of(seeds)).remove()  # nobody will go on with it
             raise
@@ -135,6 +142,7 @@ def setting_of(setting: Setting, arm: Arm) -> Setting:
     return replace(setting, split=fewer(setting.split, arm.training.compositions))
 
 
+@must_fit("what the members are trained on", "take a smaller training.images or world.image_size")
 def training_images(setting: Setting, arm: Arm) -> Images:
     """What the members of an arm are trained on."""
     each = images_each(setting.split, arm.training.images, arm.training.dependence)
@@ -255,7 +263,7 @@ class _Work(Unfinished):
             trainer.load(tensors)
             done = trainer.steps_done
             written = {table: [row for row in judged[table] if row["step"] <= done] for table in TABLES}
-            spent.add(judged["spent"])
+            spent.add(_spent_of(judged))
             return written
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             if ran_out(error):  # says nothing of the file

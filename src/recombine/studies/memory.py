@@ -4,7 +4,7 @@ their numbers do not depend on it (but for rounding)."""
 from collections.abc import Callable
 
 from recombine.errors import UserError
-from recombine.out_of_memory import must_fit, ran_out, release
+from recombine.out_of_memory import FULL, must_fit, ran_out, release
 from recombine.progress import say
 
 Seeds = tuple[int, ...]
@@ -29,10 +29,12 @@ def in_parts(
     if parts is not None:
         return parts
     first, second = halves(seeds)
+    if most is None and (before := _some_made(seeds, made)):
+        most = before  # an earlier call had to make parts of that size
     if most is None or len(seeds) <= most:
         try:
             make(seeds)
-        except RuntimeError as error:
+        except FULL as error:
             if not ran_out(error):
                 raise
             if len(seeds) == 1:
@@ -56,11 +58,20 @@ def _made_parts(seeds: Seeds, made: Callable[[Seeds], bool]) -> list[Seeds] | No
     return None if None in parts else [part for some in parts if some for part in some]
 
 
+def _some_made(seeds: Seeds, made: Callable[[Seeds], bool]) -> int | None:
+    """How many members the largest part has that an earlier call has made; None if it has made none."""
+    if made(seeds):
+        return len(seeds)
+    if len(seeds) == 1:
+        return None
+    return max((found for half in halves(seeds) if (found := _some_made(half, made))), default=None)
+
+
 def timed_in_parts(name: str, seeds: Seeds, seconds_of: Callable[[Seeds], float]) -> tuple[float, int]:
     """What `in_parts` will take, and how many members it will have at a time: `seconds_of` times the first part."""
     try:
         return seconds_of(seeds), len(seeds)
-    except RuntimeError as error:
+    except FULL as error:
         if not ran_out(error):
             raise
         if len(seeds) == 1:
