@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from planted import DISCRETE, JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, library, plant
-from recombine.claims import conditioning, jepa, ladder, tokenizer
+from recombine.claims import conditioning, jepa, ladder, testing, tokenizer
 from recombine.claims.ledger import CLAIMS, ask, make_ledger, open_studies
 from recombine.claims.tables import Measure, fifth, open_study
 from recombine.claims.verdicts import WORDS, Claim, Part, Verdict, add_up
+from recombine.judges.statistics import paired
+from recombine.studies.results import write_results
 
 LOW = Plan(far=0.02, spread=0.01)
 UNLEARNED = Plan(far=0.9, trained=0.4)
@@ -98,6 +101,46 @@ def test_c2_cannot_tell_from_few_evaluations(tmp_path: Path) -> None:
     assert found.verdict == "partly"
 
 
+@pytest.mark.parametrize(
+    ("steps", "vq", "state", "expected"),
+    [
+        (11_000, LOW, "open", "untested"),  # the published have not composed by then either
+        (60_000, LOW, "failed", "not reproduced"),
+        (11_000, Plan(far=0.9), "failed", "not reproduced"),  # one of ours has: they are not alike
+    ],
+)
+def test_c2_a_short_run_in_which_neither_composes(
+    tmp_path: Path, steps: int, vq: Plan, state: str, expected: str
+) -> None:
+    changes = {"vae": LOW, "vq": vq}
+    found = verdict_of(tokenizer.CLAIM, tmp_path, "tokenizers", changes, steps=dict.fromkeys(("vae", "vq"), steps))
+    assert found.finding is not None and found.finding.parts[0].state == state and found.verdict == expected
+    assert ("too short to see it" in found.finding.parts[0].sentence) == (state == "open")
+    (note,) = (text for text in found.evidence if text.startswith("The published runs are longer"))
+    assert "VAE 38\u00a0%" in note if steps == 11_000 else "VQ-VAE" not in note
+
+
+def test_published_levels_at_our_length(tmp_path: Path) -> None:
+    """MAR has nothing by 11,000 steps; a curve that begins later, or ends before ours, has no number made up."""
+    steps = dict.fromkeys(REPRODUCED["objectives"], 11_000)
+    short = open_studies([plant(tmp_path / "short", OBJECTIVES, REPRODUCED["objectives"], steps=steps)])
+    first = " ".join(ask(ladder.CLAIM, short).evidence)
+    assert "At as many steps as here (11,000; " in first and "(28,200 to 55,100 steps)" in first
+    assert "MaskGIT 8\u00a0%, GIVT 56\u00a0%, MAR 0\u00a0%, DiT 7\u00a0%." in first
+    second = " ".join(ask(jepa.GAIN, short).evidence)
+    assert "MaskGIT + JEPA not known (its first point: 30\u00a0% at 12,800)" in second
+    long = open_studies([plant(tmp_path / "long", OBJECTIVES, REPRODUCED["objectives"])])
+    assert not any("published runs are longer" in text for text in ask(ladder.CLAIM, long).evidence)
+
+
+def test_no_interval_beyond_what_is_possible(tmp_path: Path) -> None:
+    """Seeds that compose wholly or not at all have a t interval of shares beyond 100 points."""
+    test = paired([1.0] * 7 + [0.1], [0.0] * 8)
+    assert test.high is not None and test.high > 1
+    assert testing.as_interval(test).high == 1 and testing.as_interval(test).low == test.low
+    assert "to +100, p" in testing.gain_text(test, 0.01) and "\u2212100 to" in testing.loss_text(test, 0.01)
+
+
 def test_c2_wide_seeds_are_not_called_alike(tmp_path: Path) -> None:
     """A difference that is not seen is no equivalence."""
     changes = {"vae": Plan(far=0.75, spread=0.2, width=0.6), "vq": Plan(far=0.75, spread=0.2, middle=0.4)}
@@ -179,6 +222,30 @@ def test_c3_a_late_loss_needs_a_full_arm_as_long(tmp_path: Path) -> None:
 )
 def test_c4(tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
     assert verdict_of(jepa.GAIN, tmp_path, "jepa", changes).verdict == expected
+
+
+def test_c4_at_the_peak_has_the_p_that_is_printed(tmp_path: Path) -> None:
+    """A gain at each seed's peak that is clear by itself and not when corrected: the verdict asked there says no more
+    than the sentence does."""
+    rng = np.random.default_rng(3)
+    gains = 0.12 + 0.135 * (lambda z: (z - z.mean()) / z.std(ddof=1))(rng.normal(size=8))  # t(7) = 2.51, p = 0.04
+    folder = plant(tmp_path, OBJECTIVES, {"maskgit": LOW, "maskgit-jepa": LOW})
+    rows = pq.read_table(folder / "results.parquet").to_pylist()
+    first = min(row["step"] for row in rows)
+    for row in rows:
+        if row["level"] == 2:
+            row["joint"] = 0.3 if row["step"] == first else 0.02
+            if row["arm"] == "maskgit-jepa" and row["step"] == first:
+                row["joint"] = float(0.3 + gains[row["seed"]])
+    write_results(folder, rows)
+    studies = open_studies([folder])
+    found = ask(jepa.GAIN, studies)
+    assert found.verdict == "not reproduced" and not any("seed's peak" in limit for limit in found.limits)
+    (printed,) = (text for text in found.evidence if "at each seed's peak" in text)
+    peak = jepa.judge_gain(studies["objectives"], studies, Measure(when="peak"))
+    alone = paired(gains, np.zeros(8)).p
+    assert alone is not None and alone < 0.05 < 2 * alone and f"p = {2 * alone:.3f}) at each" in printed
+    assert f"p = {2 * alone:.3f})" in peak.parts[0].sentence and peak.verdict == "not reproduced"
 
 
 def test_c4_says_what_another_study_says(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from planted import CODES, LEVELS, OBJECTIVES, REPRODUCED, plant
 from recombine.claims import ladder
 from recombine.claims.ledger import ask, is_figures, make_ledger, open_studies
 from recombine.claims.page import page_text, write_page
+from recombine.claims.tables import Measure
 from recombine.studies.results import write_results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,6 +70,24 @@ def test_why_pictures_are_refused(tmp_path: Path) -> None:
     rungs = ", ".join(f"{label} 99.9 / 89 / 46\u00a0%" for label in ("GIVT", "MAR", "DiT"))
     assert found.endswith(f"MaskGIT 83 / 29 / 10\u00a0%, {rungs}.")
     assert ask(ladder.CLAIM, open_studies([tmp_path])).verdict == before == "reproduced"
+
+
+def test_why_pictures_are_refused_at_the_same_evaluations(tmp_path: Path) -> None:
+    """At each seed's peak all columns are those of the evaluation at which right and valid pictures peak."""
+    last = max(row["step"] for row in pq.read_table(planted(tmp_path) / "results.parquet").to_pylist())
+
+    def values(row: dict[str, Any]) -> dict[str, Any]:
+        at = row["step"] == last // 2  # the peak; the other columns are highest elsewhere
+        return {
+            "joint": 0.6 if at else 0.1,
+            **dict.fromkeys(("joint_probe_only", "in_range", "clean"), 0.7 + 0.2 * (not at)),
+        }
+
+    study = open_studies([with_columns(tmp_path, values)])["objectives"]
+    for when, text in (("peak", "70 / 70 / 70"), ("end", "90 / 90 / 90")):
+        found = ladder.judge(study, {}, Measure(when=when))
+        (said,) = (note for note in found.notes if note.startswith("Why pictures"))
+        assert f"MaskGIT {text}\u00a0%" in said and "is the composition asked for" in said
 
 
 def test_tables_that_do_not_say_why(tmp_path: Path) -> None:

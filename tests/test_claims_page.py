@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from planted import JEPA, OBJECTIVES, REPRODUCED, plant, plant_all
+from planted import JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, plant, plant_all
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
-from recombine.claims.page import anchor, heading, page_text, write_page
+from recombine.claims.page import anchor, heading, ours_text, page_text, write_page
 from recombine.cli import app
 from recombine.errors import UserError
 
@@ -72,6 +72,32 @@ def test_the_page_is_deterministic_and_whole(planted: Path, tmp_path: Path) -> N
     assert is_figures(planted / "results" / "figures")
     again = open_studies(folders(planted))
     assert page_text(make_ledger(again), again, planted) == text
+
+
+def test_every_version_of_the_code_is_named(planted: Path, tmp_path: Path) -> None:
+    """A study that was continued with newer code has arms of both; one version is named once."""
+    shutil.copytree(planted / "results" / "jepa", tmp_path / "jepa")
+    path = tmp_path / "jepa" / "study.json"
+    facts = json.loads(path.read_text())
+    for codes, text in (({}, "code 0123456789ab, torch"), ({"jepa": "older"}, "code 0123456789ab and older, torch")):
+        for name, entry in facts["arms"].items():
+            entry["code"] = codes.get(name, "0123456789ab")
+        path.write_text(json.dumps(facts))
+        studies = open_studies([tmp_path / "jepa"])
+        assert text in page_text(make_ledger(studies), studies, tmp_path)
+
+
+def test_what_is_not_judged_has_no_number_in_the_ledger(tmp_path: Path) -> None:
+    """Its number stays in the JSON."""
+    plans = {"vae": Plan(far=0.02, spread=0.01), "vq": Plan(far=0.1)}
+    folder = plant(tmp_path, STUDIES["tokenizers"], plans, steps=dict.fromkeys(plans, 11_000))
+    studies = open_studies([folder])
+    found = next(one for one in make_ledger(studies) if one.id == "C2")
+    assert found.verdict == "untested" and found.finding is not None
+    assert ours_text(found) == "not judged" and "| not judged | 8 | · untested |" in page_text(
+        [found], studies, tmp_path
+    )
+    assert found.to_json()["ours"] == found.finding.ours.mean and found.to_json()["interval"]
 
 
 def test_links_lead_to_headings(planted: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recombine.claims import conditioning, jepa, ladder, testing, tokenizer
-from recombine.claims.published import FILE, published_curves
+from recombine.claims.published import FILE, at_step, highest_by, published_curves
 from recombine.claims.tables import over_time
 
 NAMED = [
@@ -21,6 +21,18 @@ def test_last_fifth(curve: str, share: float) -> None:
     steps, values = published_curves()[curve]
     assert (np.diff(steps) > 0).all() and (values >= 0).all() and (values <= 1).all()
     assert over_time(values, "last fifth") == pytest.approx(share, abs=6e-4)
+
+
+def test_at_as_many_steps() -> None:
+    """Between two points on the straight line; nothing is made up before the first or after the last."""
+    steps, values = published_curves()["dit_vq"]
+    i = int(np.searchsorted(steps, 11_000))
+    part = (11_000 - steps[i - 1]) / (steps[i] - steps[i - 1])
+    assert at_step("dit_vq", 11_000) == pytest.approx(values[i - 1] + part * (values[i] - values[i - 1]))
+    assert at_step("mar", 11_000) == 0 and at_step("maskgit_jepa", 11_000) is None
+    assert at_step("dit_vq", 28_501) is None and at_step("dit_vq", 28_500) == values[-1]
+    assert highest_by("dit_vq", 11_000) == values[steps <= 11_000].max() < 0.5 < highest_by("dit_vq", 60_000)
+    assert highest_by("maskgit_jepa", 11_000) == 0 and highest_by("dit_vae", 11_000) < 0.5
 
 
 def test_widths() -> None:

@@ -1,5 +1,6 @@
 """F1 to F9: every verdict can be reached, by tables planted to reach it (nothing here is a result)."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from recombine.claims.planes.failures import (
     f8_rotation,
 )
 from recombine.claims.planes.judges import JUDGES, THRESHOLDS, judge_of
+from recombine.claims.planes.parts import beside_limit
 from recombine.claims.planes.remedies import f5_low_rank, f6_stripes, f9_coordinates, scaling
 from recombine.claims.planes.table import PlaneTable
 from recombine.claims.tables import Measure, StudyTable
@@ -185,6 +187,74 @@ LONGER = arm(**ONEHOT, decoder={"kind": "lowrank"}, training={"steps": 9999})
 )
 def test_f5(settings: dict[str, Any], on: dict[Any, float], off: dict[Any, float], expected: str) -> None:
     assert add_up(f5_low_rank(table({"on": (settings, on), "off": (OFF, off)})).parts) == expected
+
+
+def with_inside(errors: list[float], **more: Any) -> PlaneTable:
+    """F5's arms, the regularised one with these errors inside, a seed each."""
+    planted = table({"on": (ON, numbers(0.99, 0.03, **more)), "off": (OFF, numbers(0.04, 4.0, **more))})
+    place = {"arm": "on", "layer": "picture", "measure": "relative", "region": "trained"}
+    rows = [{**row, "value": errors[row["seed"]]} if place.items() <= row.items() else row for row in planted.rows]
+    return PlaneTable(planted.name, planted.arms, rows)
+
+
+def test_f5_says_how_many_seeds_have_fitted() -> None:
+    """One dead seed of eight keeps the arm from being judged, and is named; a mean just above the limit reads so."""
+    found = f5_low_rank(with_inside([0.02] * 7 + [0.71]))
+    assert add_up(found.parts) == "untested"
+    said = found.parts[0].sentence
+    assert said.startswith("The regularised network is not judged: 7 of 8 seeds have fitted")
+    assert "one has not, 0.71 of a blank's error" in said and "0.11, is above the limit of 0.1" in said
+    near = f5_low_rank(with_inside([0.06] * 5 + [0.15, 0.17, 0.188])).parts[0].sentence
+    assert "5 of 8 seeds" in near and "3 have not, 0.15 to 0.19" in near and "the mean, 0.101, is above" in near
+    none = f5_low_rank(with_inside([0.8] * 8)).parts[0].sentence
+    assert none.startswith("The regularised network has not fitted what it was trained on (0.80 of a blank's error")
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "text"),
+    [(0.101, 0.1, "0.101"), (0.0996, 0.1, "0.0996"), (0.113, 0.1, "0.11"), (0.1, 0.1, "0.10"), (0.499, 0.5, "0.499")],
+)
+def test_rounding_does_not_cross_a_limit(value: float, limit: float, text: str) -> None:
+    assert beside_limit(value, limit) == text
+
+
+def test_a_gain_is_at_most_all_points() -> None:
+    """Seven seeds of eight cured, one dead: the t interval of the difference would end above 100 points."""
+    planted = table({"on": (ON, numbers(1.0, 0.03)), "off": (OFF, numbers(0.04, 4.0))})
+    dead = {"arm": "on", "measure": "hit", "region": "held_out", "seed": 2}
+    rows = [{**row, "value": 0.003} if dead.items() <= row.items() else row for row in planted.rows]
+    gain = f5_low_rank(PlaneTable(planted.name, planted.arms, rows)).ours
+    assert gain.high == 1.0 and gain.low is not None and gain.low < gain.mean == pytest.approx(0.835, abs=0.01)
+
+
+def test_in_place_stands_beside_in_place_and_valid() -> None:
+    """A strongest pixel can be in place without a bump: F1, F5, F6, F7 and F9 say both, and begin with a capital."""
+    good, bad = numbers(0.93, 0.1, joint=0.37), numbers(0.07, 1.2, joint=0.04)
+    coordinate, ramp = arm(decoder={"kind": "coordinate"}), arm(encoding={"kind": "ramp"})
+    everything = table(
+        {
+            "plain": (CNN, bad),
+            "ramp": (ramp, bad),
+            "stripes": (STRIPED, good),
+            "on": (ON, good),
+            "off": (OFF, bad),
+            "spatial": (coordinate, good),
+        },
+        spread=0.001,
+    )
+    for judge in (f1_failure, f5_low_rank, f6_stripes, f7_codes, f9_coordinates):
+        sentences = [part.sentence for part in judge(everything).parts if "in place" in part.sentence]
+        assert sentences and all(text[0].isupper() for text in sentences)
+        for text in sentences:
+            cured = re.search(
+                r"in place, 37\u00a0% in place and valid, against 7\u00a0% \(.+\) and 4\u00a0% of the", text
+            )
+            failed = re.search(
+                r"7\u00a0% \(.+\) of held-out bumps in place, 4\u00a0% in place and valid, with 1\.20", text
+            )
+            assert cured if " against " in text else failed
+    plain = f9_coordinates(table({"plain": (CNN, numbers()), "spatial": (coordinate, numbers(0.99, 0.02))}))
+    assert "valid" not in plain.parts[0].sentence  # not measured
 
 
 STRIPED = arm(data={"stripes": 56})

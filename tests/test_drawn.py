@@ -2,10 +2,12 @@
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -19,6 +21,7 @@ from recombine.report.drawn import (
     SHOWN,
     TILE,
     can_be_drawn,
+    first_seed,
     pictures_figure,
     shares_of,
     shown_compositions,
@@ -119,6 +122,24 @@ def test_shares_are_those_of_the_last_evaluation(folder: Path) -> None:
     text = f"seed 100: {100 * first:.0f}\u00a0%, all seeds: {100 * (found[1] or 0):.0f}\u00a0%"
     assert text in [one.get_text() for one in pictures_figure(study).axes[0].texts]
     assert shares_of(study, "real", "111") is None
+
+
+def test_the_share_is_of_the_seed_that_is_named(tmp_path: Path) -> None:
+    """Also where the first member of a table is not number 0."""
+    write_fake_study(tmp_path, arms=("dit",), evaluations=1)
+    study = read_study(tmp_path)
+    assert study.table is not None
+    rows = [row | {"member": row["member"] + 3} for row in study.table.to_pylist()]
+    moved = replace(study, table=pa.Table.from_pylist(rows))
+    assert first_seed(moved) == first_seed(study) and shares_of(moved, "dit", "111") == shares_of(study, "dit", "111")
+    assert shares_of(study, "dit", "111") is not None
+
+
+def test_the_key_says_why_a_picture_named_right_is_refused(folder: Path) -> None:
+    (words,) = (
+        text.get_text() for text in pictures_figure(read_study(folder)).axes[0].texts if "refused" in text.get_text()
+    )
+    assert words.endswith("refused by the judge: lopsided, blurred, or between two sizes or colours")
 
 
 def test_many_compositions_keep_every_level(tmp_path: Path) -> None:

@@ -144,6 +144,11 @@ UNLEARNED: Draw = lambda code, time, seed: {"valid": 0.4}  # noqa: E731
 SPREADS = library("spread")
 
 
+def falls_to(end: float) -> Draw:
+    """From 75 % right and valid, as FALLS and KEPT."""
+    return maskgit(colour=(0.8, end + 0.05), valid=(0.9, 0.9), joint=(0.75, end))
+
+
 def spreads(folder: Path, small: Draw, equal: Draw | None = KEPT, large: Draw | None = None) -> Path:
     """The library's study spread with these arms of MaskGIT."""
     arms = {"maskgit-large": large, "maskgit-equal": equal, "maskgit-small": small}
@@ -158,9 +163,10 @@ def mixed(code: str, time: float, seed: int) -> Shares:
 @pytest.mark.parametrize(
     ("equal", "word", "sentence", "answer"),
     [
-        (KEPT, "supported", "from 75", "(0.2) the fall goes away"),
-        (FALLS, "contradicted", "with 0.2", "(0.2) it falls too"),
-        (LESS, "contradicted", "larger by +30 points", "(0.2) it falls too"),  # less, yet it falls
+        (KEPT, "supported", "from 75", "(0.2) it falls less than half as far"),
+        (falls_to(0.60), "supported", "larger by +45 points", "(0.2) it falls less than half as far"),  # it falls, yet
+        (falls_to(0.30), "contradicted", "larger by +15 points", "(0.2) it falls too, more than half as far"),
+        (FALLS, "contradicted", "with 0.2", "(0.2) it falls too, more than half as far"),
         (mixed, "cannot tell", "with 0.2", "cannot be told"),
         (NEVER, "cannot tell", "could not fall as far", "cannot be told"),
         (UNLEARNED, "cannot tell", "draws only 40", "cannot be told"),
@@ -179,10 +185,11 @@ def test_e1_weak_conditioning(tmp_path: Path, equal: Draw | None, word: str, sen
 
 
 def test_e1_a_difference_that_does_not_matter(tmp_path: Path) -> None:
-    """Small vectors lose 7 points, larger ones 4, which is no fall that counts: a difference below 5 is no effect."""
-    slight, slighter = (maskgit(valid=(0.9, 0.9), colour=(0.8, end), joint=(0.75, end - 0.05)) for end in (0.73, 0.76))
-    found = asked(PEAK, spreads(tmp_path, slight, slighter))
-    assert words(found)[WEAK] == "contradicted" and "less than 5 points" in found.text
+    """Small vectors lose 7 points. Larger ones that lose 5 lose more than half; those that lose 3 lose less, but a
+    difference below 5 points is no effect."""
+    for end, word in ((0.70, "contradicted"), (0.72, "cannot tell")):
+        found = asked(PEAK, spreads(tmp_path / word, falls_to(0.68), falls_to(end)))
+        assert words(found)[WEAK] == word
 
 
 def test_e1_larger_vectors_by_the_probe_alone(tmp_path: Path) -> None:

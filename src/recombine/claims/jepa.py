@@ -2,11 +2,13 @@
 
 C4 is judged on the arm with what is known of the published loss (those layers, weight 0.6, an averaged teacher), paired
 by seed with the same MaskGIT without it. Every other JEPA arm, and the same arm at its end and at its peak, is an
-aside: corrected together for their number, one that helps makes the claim "partly". C5 compares sets of layers, all
+aside: corrected together for their number, one that helps makes the claim "partly". Where the verdict is asked at one
+of those moments, it has the same corrected p-value. C5 compares sets of layers, all
 else equal.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from recombine.claims import lookup, testing
 from recombine.claims.tables import Arm, Measure, StudyTable, When
@@ -22,7 +24,7 @@ REPAIRS = Threshold(
     "clear gain makes it partly",
 )
 PLAIN, WITH = "MaskGIT", "MaskGIT + JEPA"
-WHENS: tuple[When, ...] = ("last fifth", "end", "peak")
+MOMENTS: dict[When, str] = {"last fifth": "over the last fifth", "end": "at its end", "peak": "at each seed's peak"}
 PUBLISHED_SETS = {(6,): 0.2761, (8,): 0.2635, (6, 8, 10): 0.5352, (7, 9, 11): 0.5627, (7, 8, 9, 11): 0.4725}
 """Published highest accuracy by layers, on CLEVRER-Kubric video."""
 SET_COLOURS = ("blue", "violet", "ochre", "grey", "green", "red")
@@ -40,10 +42,12 @@ def judge_gain(study: StudyTable, others: Mapping[str, StudyTable], measure: Mea
     plain = _base(chosen, study) if chosen is not None else None
     arms = testing.need({WITH: chosen, PLAIN: plain}, study)
     seeds = testing.agreed_seeds(study, list(arms.values()))
-    test = testing.pair(arms[WITH], arms[PLAIN], measure, seeds)
+    tried = [arm for arm in every if arm is not chosen] + _searched(study, others)
+    moments, p = _moments(arms, tried, measure.column, seeds)
+    test = replace(moments[measure.when], p=p[measure.when])
     parts = [
         _gain(arms, test, measure, seeds),
-        *_asides(arms, [arm for arm in every if arm is not chosen] + _searched(study, others), measure, seeds),
+        *_asides(moments, p, tried, measure),
         _room(arms[PLAIN], measure, seeds),
         testing.flat_limit({PLAIN: arms[PLAIN]}, measure, seeds, "the gain may vanish with more training"),
         testing.whole_limit(study),
@@ -53,14 +57,15 @@ def judge_gain(study: StudyTable, others: Mapping[str, StudyTable], measure: Mea
     decay = (
         f"The mean curve with JEPA peaks at {percent(height)} (step {step:,}), with {percent(mean)} in the last fifth."
     )
+    published = {PLAIN: ("maskgit", 0.007, "red"), WITH: ("maskgit_jepa", 0.44, "pink")}
     notes = [
+        testing.published_then(arms, {label: curve for label, (curve, _, _) in published.items()}),
         _controls(study, measure),
         decay if height - mean >= MATTERS.value else "",
         testing.unsettled({WITH: arms[WITH]}, measure, seeds),
         testing.also_differ(PLAIN, arms, ("jepa",)),
         testing.ceilings({PLAIN: arms[PLAIN]}),
     ]
-    published = {PLAIN: ("maskgit", 0.007, "red"), WITH: ("maskgit_jepa", 0.44, "pink")}
     return Finding(
         study=study,
         parts=tuple(parts),
@@ -111,30 +116,42 @@ def _controls(study: StudyTable, measure: Measure) -> str:
     return f"Controls that can teach nothing: {join(texts)}." if texts else ""
 
 
-def _asides(arms: Mapping[str, Arm], tried: list[Arm], measure: Measure, seeds: list[int]) -> list[Part]:
-    """The same arm at other moments, and all other JEPA arms, corrected for their number."""
-    moments = {
-        "at its end"
-        if when == "end"
-        else "at each seed's peak"
-        if when == "peak"
-        else "over the last fifth": testing.pair(arms[WITH], arms[PLAIN], Measure(measure.column, when), seeds)
-        for when in WHENS
-        if when != measure.when
-    }
-    settings: dict[str, Difference] = {}
+def _settings(tried: list[Arm], measure: Measure) -> dict[str, Difference]:
+    """What other JEPA arms gain, each over its own MaskGIT; those that did not learn are left out."""
+    found: dict[str, Difference] = {}
     for arm in tried:
         base = _base(arm, arm.study)
         shared = sorted(set(arm.seeds) & set(base.seeds)) if base is not None else []
         if base is not None and len(shared) >= testing.FEWEST_SEEDS.value and testing.learned(arm, measure, shared):
-            settings[f"{arm.name} ({arm.study.name})"] = testing.pair(arm, base, measure, shared)
-    p = testing.corrected({**moments, **settings})
+            found[f"{arm.name} ({arm.study.name})"] = testing.pair(arm, base, measure, shared)
+    return found
+
+
+def _moments(
+    arms: Mapping[str, Arm], tried: list[Arm], column: str, seeds: list[int]
+) -> tuple[dict[When, Difference], dict[When, float]]:
+    """The gain at each moment, and its p-value: by itself over the last fifth, which is the claim's own; at the others
+    corrected together with all other settings, whichever moment the verdict is asked of."""
+    tests = {when: testing.pair(arms[WITH], arms[PLAIN], Measure(column, when), seeds) for when in MOMENTS}
+    beside = {MOMENTS[when]: test for when, test in tests.items() if when != "last fifth"}
+    p = testing.corrected({**beside, **_settings(tried, Measure(column))})
+    first = tests["last fifth"].p
+    return tests, {when: p.get(words, 1.0 if first is None else first) for when, words in MOMENTS.items()}
+
+
+def _asides(
+    moments: Mapping[When, Difference], moments_p: Mapping[When, float], tried: list[Arm], measure: Measure
+) -> list[Part]:
+    """The same arm at other moments, and all other JEPA arms, corrected for their number."""
+    others = {MOMENTS[when]: test for when, test in moments.items() if when != measure.when}
+    settings = _settings(tried, measure)
+    p = testing.corrected({**others, **settings}) | {MOMENTS[when]: moments_p[when] for when in moments}
 
     def helps(name: str, test: Difference) -> bool:
         return testing.is_clear(test, p[name]) and test.mean >= REPAIRS.value
 
-    texts = [f"{gain_text(test, p[name])} {name}" for name, test in moments.items()]
-    held = any(helps(name, test) for name, test in moments.items())
+    texts = [f"{gain_text(test, p[name])} {name}" for name, test in others.items()]
+    held = any(helps(name, test) for name, test in others.items())
     parts = [Part("at another moment", "held" if held else "failed", f"The gain is {join(texts)}.", "aside")]
     if settings:
         helping = [name for name, test in settings.items() if helps(name, test)]

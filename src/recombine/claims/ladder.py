@@ -46,9 +46,10 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
     parts.append(_controls(study, others, arms[BASE], measure))
     parts.append(testing.whole_limit(study))
     rungs = [arms[label].values(measure, seeds) for label in tests]
-    gain = interval(np.mean(rungs, axis=0) - arms[BASE].values(measure, seeds))
+    gain = testing.possible(interval(np.mean(rungs, axis=0) - arms[BASE].values(measure, seeds)))
     order = sorted(arms, key=lambda label: -float(arms[label].values(measure, seeds).mean()))
     notes = [
+        testing.published_then(arms, CURVES),
         _refused(arms, measure, seeds),
         f"From highest to lowest: {', '.join(order)} (published: DiT, MAR, GIVT, MaskGIT).",
         testing.unsettled({label: arm for label, arm in arms.items() if label != BASE}, measure, seeds),
@@ -74,12 +75,23 @@ def _refused(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> str
         return ""
     texts = []
     for label, arm in arms.items():
-        shares = [percent(arm.share(replace(measure, column=column), seeds).mean) for column in columns]
+        shares = [percent(float(_then(arm, column, measure, seeds).mean())) for column in columns]
         texts.append(f"{label} {' / '.join(share.removesuffix(chr(0xA0) + '%') for share in shares)}\u00a0%")
     return (
         "Why pictures are refused (share of level-2 that the probe names right / that lies in the world's ranges of "
-        f"colour, size and place / that is free of defects; a picture needs all three): {', '.join(texts)}."
+        "colour, size and place / that is free of defects; a picture counts where all three hold and what is measured "
+        f"of it is the composition asked for, too): {', '.join(texts)}."
     )
+
+
+def _then(arm: Arm, column: str, measure: Measure, seeds: list[int]) -> np.ndarray:
+    """A column at the evaluations that the measure's own column is taken at, a number for each of `seeds`, (S,)."""
+    if measure.when != "peak":
+        return arm.values(replace(measure, column=column), seeds)
+    own, other = arm.curve(measure.column), arm.curve(column)
+    kept = len(own.steps) if measure.until is None else max(1, int((own.steps <= measure.until).sum()))
+    peaks = own.values[:kept].argmax(axis=0)
+    return np.array([other.values[peaks[i], i] for i in map(own.seeds.index, seeds)])
 
 
 def _rung(

@@ -40,9 +40,12 @@ def _unit(verdict: Verdict) -> str:
 
 
 def ours_text(verdict: Verdict) -> str:
-    """Our number with its interval, in points, or with its unit."""
+    """Our number with its interval, in points, or with its unit; none where it was measured and nothing is judged by
+    it: `--json` has it."""
     if verdict.finding is None:
         return ""
+    if verdict.verdict == "untested":
+        return "not judged"
     ours, text = verdict.finding.ours, verdict.claim.text
     if ours.low is None or ours.high is None:
         return f"{text(ours.mean)}{_unit(verdict)}"
@@ -261,7 +264,7 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
         device = machine.get("gpu") or f"{machine.get('cores', '?')} {machine.get('machine', '')} CPU cores"
         said = [
             f"`{facts.get('command') or 'command not recorded'}`",
-            f"code {versions.get('code') or 'not recorded'}",
+            f"code {join(_codes(study))}",
             f"torch {versions.get('torch') or 'not recorded'}",
             str(device),
             *([duration(float(seconds))] if isinstance(seconds, int | float) else []),
@@ -272,6 +275,13 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
         own = f" *Its limits:* {study.finished.limits}" if name in _read_from() and study.finished.limits else ""
         parts.append(f"- [{name}]({relative(study.folder, home)}): {', '.join(said)}.{used}{missing}{own}")
     return parts[0] + "\n\n" + "\n".join(parts[1:])
+
+
+def _codes(study: StudyTable) -> list[str]:
+    """The versions of the code that the study was finished with and that its arms were trained with."""
+    arms = [entry.get("code") for entry in study.finished.part("arms").values() if isinstance(entry, dict)]
+    known = [str(code) for code in (study.finished.part("versions").get("code"), *arms) if code]
+    return list(dict.fromkeys(known)) or ["not recorded"]
 
 
 def _read_from() -> set[str]:

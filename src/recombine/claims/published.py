@@ -23,3 +23,17 @@ def published_curves() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         for row in csv.DictReader(file):
             points.setdefault(row["curve"], []).append((float(row["step"]), float(row["level-2"]) / 100))
     return {name: (np.array(found)[:, 0], np.array(found)[:, 1]) for name, found in points.items()}
+
+
+def at_step(curve: str, step: int) -> float | None:
+    """What a published curve has at a step, on straight lines between its points; None before the first of them and
+    after the last, where nothing is known."""
+    steps, values = published_curves()[curve]
+    return float(np.interp(step, steps, values)) if steps[0] <= step <= steps[-1] else None
+
+
+def highest_by(curve: str, step: int) -> float:
+    """The most that a published curve has at any point up to a step; 0 before its first."""
+    steps, values = published_curves()[curve]
+    now = at_step(curve, step)
+    return float(np.concatenate([[0.0 if now is None else now], values[steps <= step]]).max())

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from recombine.claims.lookup import differences
+from recombine.claims.published import at_step, published_curves
 from recombine.claims.tables import FAR, Arm, Measure, StudyTable, common_seeds
 from recombine.claims.verdicts import Part, Threshold, Untested
 from recombine.judges.statistics import Difference, Interval, holm, paired
@@ -150,6 +151,32 @@ def also_differ(base: str, arms: Mapping[str, Arm], changed: Sequence[str]) -> s
     return f"Beside what is compared, these differ from {base}: {'; '.join(texts)}." if texts else ""
 
 
+def published_then(arms: Mapping[str, Arm], curves: Mapping[str, str]) -> str:
+    """A sentence on what the published runs had after as many steps as ours; empty where none is longer than ours. A
+    step is not the same work in both: batches and models differ."""
+    longer = {
+        label: arm.steps
+        for label, arm in arms.items()
+        if label in curves and published_curves()[curves[label]][0][-1] > arm.steps
+    }
+    if not longer:
+        return ""
+    same = len(set(longer.values())) == 1
+    texts = []
+    for label, step in longer.items():
+        share = at_step(curves[label], step)
+        first, values = (column[0] for column in published_curves()[curves[label]])
+        known = f"not known (its first point: {percent(values)} at {first:,.0f})" if share is None else percent(share)
+        texts.append(f"{label} {known}" + ("" if same else f" at {step:,}"))
+    ends = sorted({int(published_curves()[curves[label]][0][-1]) for label in longer})
+    length = f"{ends[0]:,}" if len(ends) == 1 else f"{ends[0]:,} to {ends[-1]:,}"
+    ours = f"{next(iter(longer.values())):,}; " if same else ""
+    return (
+        f"The published runs are longer ({length} steps). At as many steps as here ({ours}a step need not be the same "
+        f"work) they have, interpolated and counted by a probe alone: {', '.join(texts)}."
+    )
+
+
 def ceilings(arms: Mapping[str, Arm]) -> str:
     """A sentence on tokenizers that cannot reproduce level-2 images themselves; empty where all can."""
     low = {label: arm.ceiling for label, arm in arms.items()}
@@ -166,7 +193,8 @@ def share_text(share: Interval) -> str:
 
 def gain_text(test: Difference, p: float | None = None) -> str:
     """ "+58 points (46 to 70, p < 0.001)"."""
-    ends = "" if test.low is None or test.high is None else f"{points(test.low)} to {points(test.high)}"
+    low, high = as_interval(test).low, as_interval(test).high
+    ends = "" if low is None or high is None else f"{points(low)} to {points(high)}"
     inside = ", ".join(text for text in (ends, "" if p is None else p_value(p)) if text)
     return f"{points(test.mean)} points ({inside})" if inside else f"{points(test.mean)} points"
 
@@ -178,4 +206,11 @@ def loss_text(test: Difference, p: float | None = None) -> str:
 
 
 def as_interval(test: Difference) -> Interval:
-    return Interval(test.mean, test.low, test.high, test.n)
+    """A difference of two shares with its interval, whose ends are clipped to what is possible, -1 to 1."""
+    return possible(Interval(test.mean, test.low, test.high, test.n))
+
+
+def possible(found: Interval) -> Interval:
+    """The interval of a difference of two shares less what no difference can be."""
+    low, high = (None if end is None else min(1.0, max(-1.0, end)) for end in (found.low, found.high))
+    return Interval(found.mean, low, high, found.n)

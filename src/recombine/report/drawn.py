@@ -26,6 +26,7 @@ SHOWN = 4  # pictures of each composition
 BLOCKS = 6  # held-out compositions at most: more would be too small to see
 TILE, STEP, GAP = 0.56, 0.62, 0.2  # a picture's side, from one to the next, between blocks
 TOP, ROW = 1.56, 0.87  # where the first row begins, and from one row to the next
+KEY = 0.28  # from one line of the key to the next
 INK, QUIET = "#222222", "#5b6270"
 REAL = "real images"
 
@@ -40,7 +41,11 @@ class Frame(NamedTuple):
 
 FRAMES = {
     "ok": Frame("#007a59", "-", "right and valid"),
-    "invalid": Frame("#c77700", (0, (2.2, 1.2)), "named right by the probe, but refused by the judge"),
+    "invalid": Frame(
+        "#c77700",
+        (0, (2.2, 1.2)),
+        "named right by the probe, but refused by the judge: lopsided, blurred, or between two sizes or colours",
+    ),
     "wrong": Frame("#111111", (0, (0.8, 1.0)), "named wrong"),
 }
 
@@ -107,8 +112,8 @@ def pictures_figure(study: Finished) -> "Figure":
             axes.text(left - 0.16, y + TILE / 2, label, ha="right", va="center", fontsize=10.5, **style)
             _row(axes, study, name, codes, shown, left, y, block)
             y += ROW if name in arms else ROW - 0.2  # no shares below real images
-        _key(axes, min(left, wide - 7.3), y + 0.1)
-        high = y + 0.42
+        _key(axes, min(left, wide - 7.6), y + 0.1)
+        high = y + 0.42 + KEY * (len(FRAMES) - 1)
         figure.set_size_inches(wide, high)
         axes.set(xlim=(0, wide), ylim=(high, 0), aspect="equal")
     return figure
@@ -172,7 +177,7 @@ def _mark(axes: Any, x: float, y: float, kind: str) -> None:
 
 
 def _key(axes: Any, x: float, y: float) -> None:
-    """The three verdicts in words."""
+    """The three verdicts in words, one below the other."""
     from matplotlib.patches import Rectangle
 
     for kind, look in FRAMES.items():
@@ -182,12 +187,18 @@ def _key(axes: Any, x: float, y: float) -> None:
         style = {"ha": "center", "va": "center_baseline", "fontsize": 8, "fontweight": "bold"}
         axes.text(x + small / 2, y, MARKS[kind], color=look.colour, **style)
         axes.text(x + small + 0.09, y, look.words, fontsize=9, color=INK, va="center")
-        x += small + 0.4 + 0.068 * len(look.words)
+        y += KEY
+
+
+def first_member(study: Finished) -> int:
+    """The member whose pictures a study keeps: its first."""
+    return min(int(row["member"]) for row in study.rows)
 
 
 def first_seed(study: Finished) -> int:
-    """The seed whose pictures a study keeps: that of its first member."""
-    return int(min(study.rows, key=lambda row: int(row["member"]))["seed"])
+    """That member's seed."""
+    member = first_member(study)
+    return next(int(row["seed"]) for row in study.rows if row["member"] == member)
 
 
 def shares_of(study: Finished, arm: str, code: str) -> tuple[float, float | None] | None:
@@ -195,6 +206,7 @@ def shares_of(study: Finished, arm: str, code: str) -> tuple[float, float | None
     (None where there is one seed only); None of what was not judged."""
     rows = [row for row in study.rows if row["arm"] == arm and row["composition"] == code]
     last = {row["member"]: row["joint"] for row in rows if row["step"] == study.last_steps[arm]}
-    if 0 not in last:
+    first = first_member(study)
+    if first not in last:
         return None
-    return last[0], float(np.mean(list(last.values()))) if len(last) > 1 else None
+    return last[first], float(np.mean(list(last.values()))) if len(last) > 1 else None

@@ -25,6 +25,7 @@ from recombine.claims.planes.parts import (
     unfitted_text,
 )
 from recombine.claims.planes.table import PlaneTable, setting
+from recombine.claims.testing import possible
 from recombine.claims.verdicts import Part, Untested
 from recombine.judges.statistics import holm, interval, paired
 from recombine.report.words import join
@@ -50,7 +51,7 @@ def f1_failure(table: PlaneTable) -> Answer:
         else:
             parts.append(part)
     inside, outside = (table.values(base, "hit", region, seeds) for region in ("trained", "held_out"))
-    return Answer(tuple(parts), as_interval(paired(inside, outside)), arms, tuple(notes))
+    return Answer(tuple(parts), possible(as_interval(paired(inside, outside))), arms, tuple(notes))
 
 
 def f2_superposition(table: PlaneTable, region: str = "deep") -> Answer:

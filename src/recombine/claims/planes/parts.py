@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from recombine.claims.planes.table import PlaneTable, setting
-from recombine.claims.testing import CLEAR, FEWEST_SEEDS, MATTERS
+from recombine.claims.testing import CLEAR, FEWEST_SEEDS, MATTERS, possible, share_text
 from recombine.claims.verdicts import Part, Threshold, Untested
 from recombine.judges.statistics import Difference, Interval, interval, paired
-from recombine.report.words import p_value, percent
+from recombine.report.words import p_value, percent, points
 
 FITTED = Threshold(
     "fitted",
@@ -87,17 +87,22 @@ def agreed_seeds(table: PlaneTable, arms: Sequence[str]) -> list[int]:
     return seeds
 
 
-def share_text(found: Interval) -> str:
-    return percent(found.mean) if found.low is None else f"{percent(found.mean)} ({ends_text(found, 100)})"
-
-
 def number_text(found: Interval) -> str:
-    return f"{found.mean:.2f}" if found.low is None else f"{found.mean:.2f} ({ends_text(found, 1)})"
+    if found.low is None or found.high is None:
+        return f"{found.mean:.2f}"
+    return f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
-def ends_text(found: Interval, scale: float) -> str:
-    digits = 0 if scale == 100 else 2
-    return f"{scale * (found.low or 0):.{digits}f} to {scale * (found.high or 0):.{digits}f}"
+def beside_limit(value: float, limit: float, digits: int = 2) -> str:
+    """A number with so many digits that its rounding stays on its side of a limit: 0.101 beside 0.1, not 0.10."""
+    while digits < 6 and value != limit and not (float(f"{value:.{digits}f}") - limit) * (value - limit) > 0:
+        digits += 1
+    return f"{value:.{digits}f}"
+
+
+def capital(text: str) -> str:
+    """A sentence that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def hits(table: PlaneTable, arm: str, seeds: Sequence[int], region: str = "held_out") -> Interval:
@@ -113,8 +118,21 @@ def is_fitted(table: PlaneTable, arm: str, seeds: Sequence[int]) -> bool:
 
 
 def unfitted_text(label: str, table: PlaneTable, arm: str, seeds: Sequence[int]) -> str:
-    error = relative_error(table, arm, seeds, "trained")
-    return f"{label} has not fitted what it was trained on ({error:.2f} of a blank's error), so it tells nothing."
+    """That an arm is not judged, and how many of its seeds are why: one that fails wholly can be the cause alone."""
+    errors = table.values(arm, "relative", "trained", seeds)
+    dull = sorted(float(error) for error in errors if error > FITTED.value)
+    mean, limit = beside_limit(float(errors.mean()), FITTED.value), f"{FITTED.value:g}"
+    if len(dull) == len(seeds):
+        said = f"has not fitted what it was trained on ({mean} of a blank's error; the limit is {limit})"
+        return capital(f"{label} {said}, so it tells nothing.")
+    low, high = (beside_limit(error, FITTED.value) for error in (dull[0], dull[-1]))
+    who = f"one has not, {low}" if len(dull) == 1 else f"{len(dull)} have not, {low} to {high}"
+    fitted = len(seeds) - len(dull)
+    have = "has" if fitted == 1 else "have"
+    return capital(
+        f"{label} is not judged: {fitted} of {len(seeds)} seeds {have} fitted what they were trained on; {who} of a "
+        f"blank's error, so that the mean, {mean}, is above the limit of {limit}."
+    )
 
 
 def is_clear(test: Difference, p: float | None) -> bool:
@@ -126,15 +144,34 @@ def as_interval(test: Difference) -> Interval:
     return Interval(test.mean, test.low, test.high, test.n)
 
 
+def in_place_text(table: PlaneTable, arm: str, seeds: Sequence[int], limit: float) -> str:
+    """The share of held-out bumps in place, which is compared with a limit: "29 % (25–33 %)"."""
+    hit = hits(table, arm, seeds)
+    text = share_text(hit)
+    if abs(hit.mean - limit) < 0.005 and hit.mean != limit:  # the rounded share could be on the other side
+        text = text.replace(percent(hit.mean), f"{100 * float(beside_limit(hit.mean, limit, 3)):g}\u00a0%", 1)
+    return text
+
+
+def valid_text(table: PlaneTable, arm: str, seeds: Sequence[int]) -> str:
+    """The share in place and valid, for a strongest pixel can be in place without a bump; empty where it was not
+    measured of all seeds."""
+    both = table.by_seed(arm, "joint", "held_out")
+    return percent(sum(both[seed] for seed in seeds) / len(seeds)) if set(seeds) <= set(both) else ""
+
+
 def fails_part(label: str, table: PlaneTable, arm: str, seeds: Sequence[int]) -> Part:
     """Does an arm fit inside and fail outside?"""
     name = f"{label} fails outside"
     if not is_fitted(table, arm, seeds):
         return Part(name, "open", unfitted_text(label, table, arm, seeds))
     hit, error = hits(table, arm, seeds), relative_error(table, arm, seeds)
-    sentence = (
-        f"{label} puts {share_text(hit)} of held-out bumps in place, with {error:.2f} of a blank's error (inside: "
-        f"{percent(hits(table, arm, seeds, 'trained').mean)}, {relative_error(table, arm, seeds, 'trained'):.3f})"
+    there, inside = percent(hits(table, arm, seeds, "trained").mean), relative_error(table, arm, seeds, "trained")
+    valid = valid_text(table, arm, seeds)
+    sentence = capital(
+        f"{label} puts {in_place_text(table, arm, seeds, MISSES.value)} of held-out bumps in place"
+        f"{f', {valid} in place and valid' if valid else ''}, with {beside_limit(error, AS_BLANK.value)} of a blank's "
+        f"error (inside: {there}, {beside_limit(inside, FITTED.value, 3)})"
     )
     misses = (hit.high if hit.high is not None else hit.mean) < MISSES.value
     blank = error >= AS_BLANK.value
@@ -153,20 +190,23 @@ def cures_part(label: str, table: PlaneTable, arm: str, base: str, seeds: Sequen
     hit = hits(table, arm, seeds)
     test = paired(table.values(arm, "hit", "held_out", seeds), table.values(base, "hit", "held_out", seeds))
     p = 1.0 if test.p is None else test.p
-    sentence = (
-        f"{label} puts {share_text(hit)} of held-out bumps in place against "
-        f"{share_text(hits(table, base, seeds))} of {of} ({100 * test.mean:+.0f} points, {p_value(p)}; "
-        f"{relative_error(table, arm, seeds):.2f} against "
-        f"{relative_error(table, base, seeds):.2f} of a blank's error)"
+    error, other = relative_error(table, arm, seeds), relative_error(table, base, seeds)
+    shares = [in_place_text(table, arm, seeds, REPAIRED.value), in_place_text(table, base, seeds, MISSES.value)]
+    valid = [valid_text(table, one, seeds) for one in (arm, base)]
+    both, too = (f", {valid[0]} in place and valid,", f" and {valid[1]}") if all(valid) else ("", "")
+    sentence = capital(
+        f"{label} puts {shares[0]} of held-out bumps in place{both} against {shares[1]}{too} of {of} "
+        f"({points(test.mean)} points in place, "
+        f"{p_value(p)}; {beside_limit(error, AS_BLANK.value)} against {other:.2f} of a blank's error)"
     )
     if not (is_clear(test, p) and test.mean >= MATTERS.value):
         return Part(name, "failed", f"{sentence}: no clear gain.")
-    if hit.mean >= REPAIRED.value and relative_error(table, arm, seeds) < AS_BLANK.value:
+    if hit.mean >= REPAIRED.value and error < AS_BLANK.value:
         return Part(name, "held", f"{sentence}.")
     return Part(name, "in part", f"{sentence}: clearly better, but not cured.")
 
 
 def gain_over(table: PlaneTable, arm: str, base: str, seeds: Sequence[int]) -> Interval:
-    return as_interval(
-        paired(table.values(arm, "hit", "held_out", seeds), table.values(base, "hit", "held_out", seeds))
-    )
+    """How many more held-out bumps an arm has in place, a difference of shares."""
+    test = paired(table.values(arm, "hit", "held_out", seeds), table.values(base, "hit", "held_out", seeds))
+    return possible(as_interval(test))

@@ -36,9 +36,9 @@ def f5_low_rank(table: PlaneTable) -> Answer:
         raise Untested(f"the study {table.name} has no low-rank network with and without its penalties")
     arms = {"regularised": on, "unregularised": off}
     seeds = agreed_seeds(table, [on, off])
-    fails = fails_part("unregularised", table, off, seeds)
+    fails = fails_part("the unregularised network", table, off, seeds)
     parts = (
-        cures_part("regularised", table, on, off, seeds, "the unregularised"),
+        cures_part("the regularised network", table, on, off, seeds, "the unregularised"),
         Part(fails.name, fails.state, fails.sentence, "limit"),
         _equal(table, on, off, weights),
     )
