@@ -4,6 +4,7 @@ import json
 import time
 from pathlib import Path
 
+import pytest
 import torch
 from typer.testing import CliRunner
 
@@ -88,14 +89,16 @@ def test_the_command_prints_rows_that_others_read():
     wanted = {"name", "size", "members", "tokens", "ratio", "tflops", "peak_share", "device", "commit"}
     assert wanted <= set(row) == set(Row.__dataclass_fields__)
     assert row["members"] == 2 and row["tokens"] == 4 and row["ratio"] > 0 and 0 < row["peak_share"] < 1
+    assert 0.05 < row["memory_gib"] < 64  # of the process, torch included
 
 
 def test_the_table_says_what_it_compares_with():
     words = ["bench", "--size", "xs", "--side", "2", "--batch", "2", "--members", "2", "--device", "cpu"]
     done = CliRunner().invoke(app, words, env={"COLUMNS": "80"})
     assert done.exit_code == 0, done.output
-    for part in ("dit-xs-4", "2 x 2", "x plain", "x solo", "TFLOP/s", "a plain PyTorch loop (the same DiT"):
+    for part in ("dit-xs-4", "2 x 2", "x plain", "x solo", "TFLOP/s", "a plain PyTorch loop (the same DiT", "GiB"):
         assert part in " ".join(done.output.split())
+    assert "by the whole process" in " ".join(done.output.split()) and "autocast" not in done.output
 
 
 def test_the_table_of_a_gpu_fits_in_80_columns(monkeypatch, capsys):
@@ -105,6 +108,7 @@ def test_the_table_of_a_gpu_fits_in_80_columns(monkeypatch, capsys):
     print_table(rows)
     printed = capsys.readouterr().out
     assert "\u2026" not in printed and all(len(line) <= 80 for line in printed.splitlines())
+    assert "bf16 autocast" in " ".join(printed.split()) and "whole process" not in " ".join(printed.split())
     assert "dit-b-256" in printed and "8 x 128" in printed and "40%" in printed
 
 
@@ -113,9 +117,10 @@ def test_words_of_a_case_need_its_size():
     assert done.exit_code != 0 and "needs --size" in str(done.exception)
 
 
-def test_a_case_that_does_not_fit_is_one_sentence(monkeypatch):
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, MemoryError])
+def test_a_case_that_does_not_fit_is_one_sentence(monkeypatch, error):
     def no_memory(*_args: object) -> None:
-        raise torch.OutOfMemoryError("none")
+        raise error("none")
 
     monkeypatch.setattr("recombine.bench.members_step", no_memory)
     done = CliRunner().invoke(app, ["bench", "--size", "xs", "--device", "cpu"])

@@ -102,7 +102,8 @@ def test_dry_run_says_how_long_it_would_take_and_stays_a_study_file(
     printed = capsys.readouterr().out
     study = spec.parse_study(printed)
     comments = [line for line in printed.splitlines() if line.startswith("#")]
-    assert comments[0].startswith("# About ") and "on this machine (cpu)" in comments[0]
+    assert comments[0].startswith("# About ") and "on this machine (cpu), with " in comments[0]
+    assert " GiB of memory, if it does nothing else:" in comments[0]
     parts = [line.split(":")[0].removeprefix("#").strip() for line in comments[1:]]
     assert parts[0] == "probe and judge" and {f"arm {name}" for name in study.arms} <= set(parts)
     assert any(part.startswith("tokenizer ") for part in parts)
@@ -168,6 +169,20 @@ def test_a_run_that_ends_early_says_so(
     assert call(monkeypatch, "run", "study.yaml") == code
     complaint = capsys.readouterr().err
     assert complaint.startswith(f"recombine: {says}") and complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["run", "study.yaml", "--dry-run"], ["bench"]])
+def test_what_would_begin_again_does_not_promise_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recombine.studies.forecast.forecast", stopped)
+    monkeypatch.setattr("recombine.bench.run_bench", stopped)
+    Path("study.yaml").write_text(STUDY)
+    assert call(monkeypatch, *command) == 130
+    assert capsys.readouterr().err == "recombine: stopped; nothing is kept\n"
 
 
 def test_a_defect_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,12 +18,13 @@ from recombine.randomness import seeds_tensor
 from recombine.runner import run_study
 from recombine.studies import arms, rendering_measures, rendering_run, stages
 from recombine.studies.forecast import forecast
-from recombine.studies.memory import in_parts
+from recombine.studies.memory import in_parts, timed_in_parts
 from recombine.studies.rendering import RenderingStudy
 from recombine.studies.rendering_measures import MAPS, measure_study
 from recombine.studies.rendering_run import run_arm
 from recombine.studies.spec import Study
 from recombine.studies.store import Store
+from recombine.studies.unfinished import Spent
 from recombine.tokenizers import VAESettings, VQVAESettings, fit_tokenizer
 from recombine.tokenizers.fitting import build_tokenizer
 from recombine.tokenizers.pixels import PixelsSettings
@@ -77,6 +79,40 @@ def test_out_of_memory_has_many_words(words: str):
 def test_a_cpu_says_it_in_its_own_words():
     with pytest.raises(UserError, match="take less"), must_fit("this", "take less"):
         torch.empty(2**60, dtype=torch.uint8)
+
+
+@pytest.mark.parametrize("error", [MemoryError("none"), np._core._exceptions._ArrayMemoryError((9,), np.dtype(float))])
+def test_a_full_memory_of_python_or_numpy_is_met_too(error: MemoryError, capsys):
+    made: set[tuple[int, ...]] = set()
+
+    def double(part: range) -> list[int]:
+        if len(part) > 2:
+            raise error
+        return [2 * one for one in part]
+
+    def make(seeds: tuple[int, ...]) -> None:
+        double(range(len(seeds)))
+        made.add(seeds)
+
+    assert in_batches(double, range(5), 5) == [[0, 2], [4, 6], [8]]
+    assert in_parts("dit", (0, 1, 2, 3), made.__contains__, make) == [(0, 1), (2, 3)]
+    assert timed_in_parts("dit", (0, 1, 2, 3), lambda seeds: float(sum(double(range(len(seeds)))))) == (4.0, 2)
+    with pytest.raises(UserError, match="take less"), must_fit("this", "take less"):
+        raise error
+
+
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_too_many_training_images_are_named(small_study: Study, tmp_path: Path, monkeypatch, error):
+    """Fewer members would not help, nor a smaller batch."""
+
+    def full(*_: object) -> None:
+        raise error("planted")
+
+    setting = stages.open_setting(small_study, Store(tmp_path), CPU)
+    arm = next(iter(small_study.arms.values()))
+    monkeypatch.setattr(arms, "make_images", full)
+    with pytest.raises(UserError, match=r"trained on does not fit into memory: take a smaller training\.images"):
+        arms.make_trainer(setting, arm, None)
 
 
 def test_images_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch):
@@ -184,12 +220,16 @@ def test_whatever_else_does_not_fit_is_a_sentence_too(small_study: Study, tmp_pa
 def test_a_checkpoint_is_not_blamed_for_a_full_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Its sentence says to delete the checkpoint; members in smaller parts are the answer."""
     run = trainer("maskgit", [0, 1])
-    for work, kept in ((arms._Work(tmp_path / "a"), ({},)), (rendering_run._Work(tmp_path / "b"), ({}, {}))):
-        work.save(run, *kept, 1.0)
+    both = (
+        (arms._Work(tmp_path / "a"), ({}, Spent(), "training"), (Spent(),)),
+        (rendering_run._Work(tmp_path / "b"), ({}, {}, 1.0), ()),
+    )
+    for work, kept, more in both:
+        work.save(run, *kept)
         with monkeypatch.context() as planted:
             only_so_many_fit(planted, Trainer, "load")
             with pytest.raises(torch.OutOfMemoryError):
-                work.resume(run)
+                work.resume(run, *more)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from recombine.errors import UserError
-from recombine.studies.sources import library
+from recombine.settings import Settings
+from recombine.studies.sources import library, study_text
 from recombine.studies.spec import Study, load_study, make_study, parse_study, shrink
 
 GOOD = """\
@@ -184,10 +185,10 @@ WRONG = [
         "generator: maskgit, tokenizer: {kind: pixels, codes: 9}",
         "11: unknown word 'codes' in arms.maskgit.tokenizer; it belongs to kind vqvae",
     ),
-    ("generator: maskgit", "generator: maskgit, tokenizer: vae", "11: arms.maskgit: maskgit predicts codes"),
-    ("objective: flow", "guidance: 1.5", "12: arms.dit: guidance needs"),
+    ("generator: maskgit", "generator: maskgit, tokenizer: vae", "11: arms.maskgit.generator: maskgit predicts codes"),
+    ("objective: flow", "guidance: 1.5", "12: arms.dit.generator: guidance needs"),
     ("image_size: 16", "image_size: 18", "5: tokenizer: The image size 18 is not a multiple of factor 4"),
-    ("evaluations: 6", "evaluations: 3000", "11: arms.maskgit: 3000 evaluations do not fit in 2000 steps"),
+    ("evaluations: 6", "evaluations: 3000", "7: training.steps: 3000 evaluations do not fit in 2000 steps"),
     ("split: hamming", "split: {kind: listed, train: []}", "4: split: the split trains nothing"),
     ("split: hamming", "split: {kind: hamming, distance: 3}", "4: split: the split trains every composition"),
     ("split: hamming", "split: {kind: random, k: 1}", "4: split lacks 'n'"),
@@ -255,7 +256,7 @@ def test_python_gets_the_same_checks() -> None:
         make_study(yaml.safe_load(GOOD) | {"conditioning": {"spread": float("nan")}})
     resolved = parse_study(GOOD).resolved()
     resolved["arms"]["maskgit"]["generator"]["guidance"] = 1.0
-    with pytest.raises(ValidationError, match=r"arms\.maskgit: guidance needs"):
+    with pytest.raises(ValidationError, match=r"arms\.maskgit\.generator: guidance needs"):
         Study.model_validate(resolved)
 
 
@@ -491,3 +492,58 @@ def test_a_study_in_full_with_every_default_is_read_back():
     for name in library():
         study = load_study(name)
         assert parse_study(yaml.safe_dump(study.resolved(), sort_keys=False)) == study
+
+
+def whole_numbers(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a word's JSON schema that allow whole numbers, those in lists too."""
+    inside = [*schema.get("anyOf", []), *schema.get("prefixItems", []), *filter(None, [schema.get("items")])]
+    return [schema] * (schema.get("type") == "integer") + [one for part in inside for one in whole_numbers(part)]
+
+
+def all_settings(base: type[Settings] = Settings) -> list[type[Settings]]:
+    found = [one for child in base.__subclasses__() for one in [child, *all_settings(child)]]
+    return [one for one in found if one.__module__.startswith("recombine.")]
+
+
+def test_no_whole_number_is_without_an_upper_bound() -> None:
+    """Twenty digits are more than a tensor's integers, or a float, can hold: a traceback in the middle of a run."""
+    open_ended = [
+        f"{model.__name__}.{name}"
+        for model in all_settings()
+        for name, schema in model.model_json_schema()["properties"].items()
+        for one in whole_numbers(schema)
+        if not {"maximum", "exclusiveMaximum"} & set(one)
+    ]
+    assert len(all_settings()) > 20 and open_ended == []
+
+
+@pytest.mark.parametrize("kind", ["", "kind: rendering\n"])
+@pytest.mark.parametrize("word", ["steps", "warmup", "batch", "images"])
+def test_a_huge_number_is_one_sentence(kind: str, word: str) -> None:
+    section = "data" if kind and word == "images" else "training"
+    more = "" if kind else "world: shapes2d\nsplit: hamming\ntokenizer: vqvae\n"
+    arms = "arms: {one: {}}\n" if kind else "arms: {one: {generator: dit}}\n"
+    found = mistakes(f"{kind}name: x\nquestion: why\n{more}{section}: {{{word}: {'9' * 20}}}\n{arms}")
+    assert len(found) == 1 and f"{section}.{word} should be at most " in found[0]
+
+
+def test_what_arms_have_from_the_top_is_said_once() -> None:
+    """Found only when an arm is built, at the line where it is written and with the arms it spoils."""
+    text = study_text("demo-rendering")[0].replace("high: 11", "high: 16")
+    (found,) = mistakes(text)
+    line = next(k for k, one in enumerate(text.splitlines(), 1) if "high: 16" in one)
+    assert found.startswith(f"study.yaml:{line}: support: ") and found.endswith("(arms plain, stripes)")
+    own = text.replace("plain: {}", "plain: {support: {kind: donut, low: 4, high: 17}}")
+    first, second = mistakes(own)
+    assert "support: " in first and first.endswith("(arm stripes)")
+    assert "arms.plain.support: " in second and "(arm" not in second
+    (found,) = mistakes(changed("evaluations: 6", "evaluations: 3000").replace(", training: {steps: 4000}", ""))
+    assert found.endswith("(arms maskgit, dit)")
+
+
+def test_an_unknown_study_is_answered_with_those_there_are() -> None:
+    with pytest.raises(UserError, match="no study named 'objektives' in the library; did you mean 'objectives'"):
+        load_study("objektives")
+    with pytest.raises(UserError) as caught:
+        load_study("nosuch")
+    assert all(name in str(caught.value) for name in library()) and "\n" not in str(caught.value)

@@ -228,3 +228,6 @@ def test_the_command_lists_all_or_one_section(
     assert "sampling_steps: 12" in one and "whole number, 1 to 1000" in one and "weight_decay" not in one
     _, complaint, code = call("generater")
     assert code == 2 and complaint == "recombine: unknown section 'generater'; did you mean 'generator'?\n"
+    _, complaint, code = call("nosuch")
+    assert code == 2 and complaint.startswith("recombine: unknown section 'nosuch' (valid: study, arm, ")
+    assert all(name in complaint for name in words.sections() | words.rendering_sections())

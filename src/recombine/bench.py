@@ -20,7 +20,8 @@ from recombine.errors import UserError
 from recombine.generators import TokenShape, build_generator
 from recombine.generators.dit import DiTSettings
 from recombine.nets.backbone import SIZES, Dimensions, grid_positions, sinusoid
-from recombine.out_of_memory import ran_out
+from recombine.out_of_memory import FULL, ran_out
+from recombine.peak_memory import begin_peak, peak_gib
 from recombine.training import Trainer, TrainingData, TrainingSettings
 from recombine.worlds import Shapes2D, Shapes2DSettings
 
@@ -66,7 +67,7 @@ class Row:
     tflops: float
     peak_share: float  # of the machine's own rate for a large matrix product
     peak_tflops: float
-    memory_gib: float | None
+    memory_gib: float | None  # at most in use, while our members train; on a CPU by the whole process
     start_seconds: float  # from building the members to the first replayed step
     device: str
     commit: str
@@ -77,7 +78,7 @@ CAPTION = (
     "clipping, averaged weights{}); "
     "x plain, x solo: seed-steps a second, over the plain loop's and over ours with one member; rate: of the products "
     "of the blocks, and its share of what one large product reaches here ({:.1f} TFLOP/s, {}); start: from nothing to "
-    "full speed"
+    "full speed; GiB: the most memory in use{}"
 )
 
 
@@ -89,9 +90,9 @@ def print_table(rows: Sequence[Row]) -> None:
     from recombine.progress import console
 
     first = rows[0]
-    autocast = "" if first.memory_gib is None else ", bf16 autocast"
+    autocast = "" if first.device.startswith("CPU") else ", bf16 autocast"
     table = Table(
-        caption=CAPTION.format(autocast, first.peak_tflops, first.device),
+        caption=CAPTION.format(autocast, first.peak_tflops, first.device, "" if autocast else ", by the whole process"),
         caption_justify="left",
         box=SIMPLE,
         pad_edge=False,
@@ -128,15 +129,14 @@ def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None
         else f"CPU, {torch.get_num_threads()} thread" + "s" * (torch.get_num_threads() > 1)
     )
     for case in cases or (GPU_CASES if gpu else CPU_CASES):
-        if gpu:
-            torch.cuda.reset_peak_memory_stats(device)
+        begin_peak(device)
         try:
             step, start = members_step(case, case.members, device)
-            memory = torch.cuda.max_memory_allocated(device) / 2**30 if gpu else None
+            memory = peak_gib(device)
             product, work = large_product(device)
             steps = [step, members_step(case, 1, device)[0], plain_step(case, device), product]
             goes, solo_goes, plain_goes, product_goes = in_turn(steps, device)
-        except RuntimeError as error:
+        except FULL as error:
             if not ran_out(error):
                 raise
             raise UserError(
@@ -159,7 +159,7 @@ def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None
             tflops=round(rate, 3),
             peak_share=round(rate / peak, 3),
             peak_tflops=round(peak, 3),
-            memory_gib=None if memory is None else round(memory, 2),
+            memory_gib=memory,
             start_seconds=round(start, 1),
             device=name,
             commit=commit,

@@ -234,7 +234,7 @@ def bench(
     ] = None,
     batch: Annotated[
         int | None,
-        typer.Option("--batch", min=1, max=1_000_000, help="Images per member and step.", show_default="128"),
+        typer.Option("--batch", min=1, max=65_536, help="Images per member and step.", show_default="128"),
     ] = None,
     device: DeviceOption = Device.auto,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON, and nothing else.")] = False,
@@ -259,7 +259,7 @@ def bench(
     if size is None and (members, side, batch) != (None, None, None):
         raise UserError("--members, --side and --batch describe a case of your own, which needs --size too (xs, say).")
     cases = [Case(size, members or 8, side or 7, batch or 128)] if size is not None else None
-    with _stoppable():
+    with _stoppable("nothing is kept"):
         rows = []
         for row in run_bench(pick_device(device.value), code_version(), cases):
             rows.append(row)
@@ -293,9 +293,10 @@ def _say_forecast(study: "AnyStudy", device: Device) -> None:
     from recombine.studies.forecast import forecast
 
     chosen = pick_device(device.value)
-    with _stoppable():
+    with _stoppable("nothing is kept"):
         found = forecast(study, chosen)
-    memory = "" if found.memory is None else f", with {found.memory / 2**30:.1f} GiB of GPU memory"
+    of = "GPU memory" if chosen.type == "cuda" else "memory"
+    memory = "" if found.memory is None else f", with {found.memory / 2**30:.1f} GiB of {of}"
     typer.echo(f"# About {duration(found.total)} on this machine ({chosen.type}){memory}, if it does nothing else:")
     for part, seconds in found.seconds.items():
         typer.echo(f"#   {part}: {duration(seconds)}")
@@ -304,17 +305,17 @@ def _say_forecast(study: "AnyStudy", device: Device) -> None:
 def _run(study: "AnyStudy", out: Path | None, store: Path | None, device: Device) -> None:
     from recombine.runner import run_study
 
-    with _stoppable():
+    with _stoppable("the same command goes on"):
         run_study(study, out or Path("runs") / study.name, store, device.value)
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Ctrl-C ends a run with a sentence, not with a traceback."""
+def _stoppable(then: str) -> Iterator[None]:
+    """Ctrl-C ends a command with a sentence, not with a traceback; `then`: what becomes of what was done."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("recombine: stopped; the same command goes on", err=True)
+        typer.echo(f"recombine: stopped; {then}", err=True)
         raise typer.Exit(STOPPED) from None
 
 

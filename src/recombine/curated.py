@@ -45,7 +45,9 @@ class DataSettings(Settings):
         description="images of each member's training set, drawn from the support with replacement; null: every cell "
         "of the support once",
     )
-    stripes: int = Field(default=0, ge=0, description="how many of them are stripes instead (bumps only); ours")
+    stripes: int = Field(
+        default=0, ge=0, le=10_000_000, description="how many of them are stripes instead (bumps only); ours"
+    )
     order: Literal["mixture", "curriculum"] = Field(
         default="mixture", description="mixture: stripes among the bumps; curriculum: stripes first, then bumps"
     )

@@ -10,7 +10,8 @@ import torch
 
 from recombine.errors import UserError
 
-# A CPU's allocator and CUDA's libraries have errors of their own, all of them a RuntimeError.
+# What a full memory raises: torch and CUDA's libraries a RuntimeError of their own words, Python and numpy the other.
+FULL = (RuntimeError, MemoryError)
 SIGNS = ("out of memory", "allocate memory", "STATUS_ALLOC_FAILED")
 
 
@@ -26,10 +27,10 @@ Result = TypeVar("Result")
 
 
 def ran_out(error: Exception) -> bool:
-    """Whether this is what torch says when the memory, a GPU's or a CPU's, is full."""
-    return isinstance(error, RuntimeError) and (
-        isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in SIGNS)
-    )
+    """Whether this is what is raised when the memory, a GPU's or a CPU's, is full."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
 
 
 def release() -> None:
@@ -46,7 +47,7 @@ def in_batches(work: Callable[[Items], Result], items: Items, at_once: int) -> l
     at_once = max(1, min(at_once, len(items)))
     try:
         return [work(items[start : start + at_once]) for start in range(0, max(1, len(items)), at_once)]
-    except RuntimeError as error:
+    except FULL as error:
         if at_once == 1 or not ran_out(error):
             raise
     # Outside of the except block: there the error's traceback would hold the memory.
@@ -59,7 +60,7 @@ def must_fit(what: str, fix: str) -> Iterator[None]:
     """Around (or as a decorator of) what cannot be done in smaller parts: out of memory is then one sentence."""
     try:
         yield
-    except RuntimeError as error:
+    except FULL as error:
         if not ran_out(error):
             raise
         raise UserError(f"{what} does not fit into memory: {fix}.") from error

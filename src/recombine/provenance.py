@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import torch
 
+from recombine.peak_memory import peak_gib
+
 
 class _Study(Protocol):
     """What both kinds of study have."""
@@ -38,6 +40,7 @@ def opening(study: _Study, device: torch.device, started: datetime) -> dict[str,
         "hardware": hardware(device),
         "started": started.isoformat(timespec="seconds"),
         "finished": now(),
+        "memory_gib": peak_gib(device),  # of this call: an earlier one may have made parts that took more
     }
 
 

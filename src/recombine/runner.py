@@ -13,6 +13,7 @@ from torch import Tensor
 
 from recombine import files, provenance
 from recombine.errors import UserError
+from recombine.peak_memory import begin_peak
 from recombine.progress import say
 from recombine.report.page import write_report
 from recombine.report.terminal import print_summary
@@ -39,6 +40,7 @@ def run_study(study: AnyStudy, out: Path, store: Path | None = None, device: str
     out = Path(out)
     started, clock = datetime.now(UTC), time.perf_counter()
     chosen = pick_device(device)
+    begin_peak(chosen)
     kept = Path(store or os.environ.get("RECOMBINE_STORE") or out / "store")
     if kept.exists() and not kept.is_dir():
         raise UserError(f"the store {kept} is a file, not a folder; choose another --store.")

@@ -78,7 +78,7 @@ class Split:
 
 class _Kind(Settings):
     needs_level: int = Field(
-        default=1, ge=1, description="refuse the split if no composition lies this far from training"
+        default=1, ge=1, le=1000, description="refuse the split if no composition lies this far from training"
     )
 
 
@@ -89,7 +89,9 @@ class HammingSplit(_Kind):
     kind: Literal["hamming"] = Field(
         default="hamming", description="the all-zero composition and those near it are trained: the papers' split"
     )
-    distance: int = Field(default=1, ge=1, description="how many factors of a trained composition may differ from zero")
+    distance: int = Field(
+        default=1, ge=1, le=1000, description="how many factors of a trained composition may differ from zero"
+    )
 
 
 class BoxSplit(_Kind):
@@ -100,10 +102,13 @@ class BoxSplit(_Kind):
         default="box",
         description="a box in the far corner is held out, where too many factors take rare values at once",
     )
-    common: tuple[int, ...] = Field(description="per factor, how many of its first values are common")
+    common: tuple[Annotated[int, Field(le=1000)], ...] = Field(
+        description="per factor, how many of its first values are common"
+    )
     rare: int | None = Field(
         default=None,
         ge=0,
+        le=1000,
         description="rare values a trained composition may have; null: as many as there are factors, less one",
     )
 
@@ -124,8 +129,10 @@ class RandomSplit(_Kind):
     kind: Literal["random"] = Field(
         default="random", description="compositions drawn at random are trained, with every factor value among them"
     )
-    n: int = Field(ge=1, description="how many compositions are trained")
-    k: int = Field(default=1, ge=1, description="every factor value is in at least this many trained compositions")
+    n: int = Field(ge=1, le=1_000_000, description="how many compositions are trained")
+    k: int = Field(
+        default=1, ge=1, le=1_000_000, description="every factor value is in at least this many trained compositions"
+    )
     seed: int = Field(default=0, ge=0, lt=2**31, description="which draw")
 
 

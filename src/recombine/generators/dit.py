@@ -35,7 +35,7 @@ class DiTSettings(Settings):
     sampling_steps: int = Field(
         default=50, ge=1, le=1000, description="Euler steps (flow) or respaced ancestral steps (ddpm)"
     )
-    noise_levels: int = Field(default=1000, ge=2, description="ddpm only: steps of the noising chain")
+    noise_levels: int = Field(default=1000, ge=2, le=100_000, description="ddpm only: steps of the noising chain")
     betas: Literal["scaled", "literal"] = Field(
         default="scaled",
         description="ddpm only: noise of the chain's steps; literal: 1e-4 to 0.02 at any noise_levels, which at 500 "

@@ -31,7 +31,7 @@ class GIVTSettings(Settings):
     style: Literal["masked", "causal"] = Field(
         default="masked", description="hidden tokens from those shown, or each token from those before it"
     )
-    components: int = Field(default=16, ge=1, description="Gaussians in the mixture of a token")
+    components: int = Field(default=16, ge=1, le=1024, description="Gaussians in the mixture of a token")
     parting: float = Field(
         default=0.1,
         ge=0,
@@ -50,7 +50,10 @@ class GIVTSettings(Settings):
         description="masked only: share hidden, cos(pi u / 2) of u ~ U(0, 1) as in maskgit or of u ~ U(0, 0.7)",
     )
     sampling_steps: int = Field(
-        default=12, ge=1, description="masked only: iterations of the decoder; causal takes one step per token"
+        default=12,
+        ge=1,
+        le=1000,
+        description="masked only: iterations of the decoder; causal takes one step per token",
     )
     choice_temperature: float = Field(
         default=35.0,

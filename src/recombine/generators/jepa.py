@@ -14,7 +14,7 @@ Shapes: M members, B batch, T tokens, D width.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -48,7 +48,7 @@ class JepaSettings(Settings):
         "sigreg_directions": ("targets", "sigreg"),
     }
 
-    layers: tuple[int, ...] | None = Field(
+    layers: tuple[Annotated[int, Field(le=1000)], ...] | None = Field(
         default=None,
         description="blocks whose states are predicted, the first is 0; null: those at the depths of the published 7, "
         "9 and 11 of 12",
@@ -71,15 +71,19 @@ class JepaSettings(Settings):
         "cost a pass more",
     )
     hidden_share: float = Field(default=0.5, gt=0, le=1, description="masks random only: share of tokens hidden")
-    blocks: int = Field(default=4, ge=1, description="masks block only: rectangles hidden in each image")
+    blocks: int = Field(default=4, ge=1, le=1024, description="masks block only: rectangles hidden in each image")
     block_share: float = Field(default=0.18, gt=0, le=1, description="masks block only: area of a rectangle")
     momentum: float = Field(default=0.99, ge=0, le=1, description="targets ema only: share of the teacher kept, first")
     momentum_end: float = Field(
         default=0.9995, ge=0, le=1, description="targets ema only: and at the end of the run; linear in between"
     )
-    predictor_width: int | None = Field(default=None, ge=1, description="of the predictors; null: the backbone's")
+    predictor_width: int | None = Field(
+        default=None, ge=1, le=8192, description="of the predictors; null: the backbone's"
+    )
     sigreg_weight: float = Field(default=0.02, ge=0, description="targets sigreg only: its weight beside the distance")
-    sigreg_directions: int = Field(default=64, ge=1, description="targets sigreg only: random directions per step")
+    sigreg_directions: int = Field(
+        default=64, ge=1, le=65_536, description="targets sigreg only: random directions per step"
+    )
 
 
 def layers_of(settings: JepaSettings, depth: int) -> tuple[int, ...]:

@@ -44,10 +44,14 @@ class MARSettings(Settings):
     head: Literal["diffusion", "flow"] = Field(
         default="diffusion", description="what the head learns: noise on a cosine schedule, or a flow's velocity"
     )
-    head_depth: int = Field(default=3, ge=1, description="residual blocks of the head")
-    head_width: int | None = Field(default=None, ge=1, description="width of the head; null: the backbone's")
-    repeats: int = Field(default=4, ge=1, description="times and noises drawn per masked token and step, on average")
-    noise_levels: int = Field(default=1000, ge=10, description="diffusion head only: steps of the noising chain")
+    head_depth: int = Field(default=3, ge=1, le=64, description="residual blocks of the head")
+    head_width: int | None = Field(default=None, ge=1, le=8192, description="width of the head; null: the backbone's")
+    repeats: int = Field(
+        default=4, ge=1, le=1024, description="times and noises drawn per masked token and step, on average"
+    )
+    noise_levels: int = Field(
+        default=1000, ge=10, le=100_000, description="diffusion head only: steps of the noising chain"
+    )
     variance: Variance = Field(
         default="posterior",
         description="diffusion head only: noise added by a reverse step, fixed by the chain or learned",
@@ -56,7 +60,7 @@ class MARSettings(Settings):
     temperature: float = Field(
         default=1.0, ge=0, description="diffusion head only: multiplies the noise added at each reverse step"
     )
-    sampling_steps: int = Field(default=16, ge=1, description="iterations of the decoder")
+    sampling_steps: int = Field(default=16, ge=1, le=1000, description="iterations of the decoder")
     ratio_mean: float = Field(default=1.0, ge=0, le=1, description="of the normal that the mask ratio is drawn from")
     ratio_std: float = Field(default=0.25, gt=0, description="its spread, before it is cut to [ratio_floor, 1]")
     ratio_floor: float = Field(default=0.7, ge=0, lt=1, description="least share of tokens masked while training")

@@ -53,7 +53,7 @@ class MaskGITSettings(Settings):
         gt=0,
         description="soft targets only: width of the target, in mean distances from a code to its nearest",
     )
-    sampling_steps: int = Field(default=12, ge=1, description="iterations of the decoder")
+    sampling_steps: int = Field(default=12, ge=1, le=1000, description="iterations of the decoder")
     order: Literal["confidence", "halton"] = Field(
         default="confidence", description="which tokens are revealed first: the surest, or spread by a fixed sequence"
     )

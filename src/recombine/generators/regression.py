@@ -31,7 +31,7 @@ class RegressionSettings(Settings):
     kind: Literal["regression"] = Field(
         default="regression", description="masked prediction of latents by squared error: continuous, not stochastic"
     )
-    sampling_steps: int = Field(default=12, ge=1, description="iterations of the decoder, in random order")
+    sampling_steps: int = Field(default=12, ge=1, le=1000, description="iterations of the decoder, in random order")
     guidance: float = Field(default=0.0, ge=0, description="extra weight w in c + w (c - u) on the tokens; 0 is off")
     guided: Guided = "together"
 

@@ -38,8 +38,12 @@ LEAST_EARLY = 20  # half-trained samples that must be left after those near real
 class JudgingSettings(Settings):
     """How often and on how many samples the members are judged."""
 
-    samples: int = Field(default=128, ge=1, description="images judged per composition, member and evaluation")
-    evaluations: int = Field(default=6, ge=1, description="how often, spread over the training; the last at its end")
+    samples: int = Field(
+        default=128, ge=1, le=100_000, description="images judged per composition, member and evaluation"
+    )
+    evaluations: int = Field(
+        default=6, ge=1, le=10_000, description="how often, spread over the training; the last at its end"
+    )
     raw: bool = Field(
         default=True,
         description="whether what the raw weights draw is judged too, beside the averaged ones; it doubles the time of "
@@ -101,13 +105,19 @@ class Judge:
 
     def _checked(self, reading: Reading) -> tuple[Tensor, Tensor, Tensor]:
         """In range, (N,); without defect, (N,); the composition that is shown, (N, F), -1 where out of range."""
-        shown = self.world.classify(reading.values, self.slack)
-        inside = (shown >= 0).all(1) & self.world.placed(reading.values, self.slack)
+        inside, shown = _in_ranges(self.world, reading, self.slack)
         return inside, reading.error <= self.threshold, shown
 
     def state(self) -> dict[str, Tensor]:
         """The limits as tensors, to be stored; the probe is stored on its own."""
         return {"limits": torch.tensor([self.threshold, self.slack], dtype=torch.float64)}
+
+
+def _in_ranges(world: Paintable, reading: Reading, slack: float) -> tuple[Tensor, Tensor]:
+    """Whether all that is read lies in the world's ranges with this slack, the place too, (N,); and the composition,
+    (N, F), -1 where a factor's value is in no class."""
+    shown = world.classify(reading.values, slack)
+    return (shown >= 0).all(1) & world.placed(reading.values, slack), shown
 
 
 def build_judge(
@@ -209,8 +219,7 @@ def _needed_slack(world: Paintable, reading: Reading) -> Tensor:
     """The least slack with which each reading lies in the ranges, (N,), in steps of 0.02; infinite if over the most."""
     needed = torch.full_like(reading.error, torch.inf)
     for hundredths in range(round(MOST_SLACK * 100), -1, -2):
-        inside = (world.classify(reading.values, hundredths / 100) >= 0).all(1)
-        inside &= world.placed(reading.values, hundredths / 100)
+        inside, _ = _in_ranges(world, reading, hundredths / 100)
         needed = torch.where(inside, hundredths / 100, needed)
     return needed
 
@@ -229,7 +238,7 @@ def _limits(world: Paintable, positives: dict[str, Tensor], negatives: dict[str,
     best = math.inf
     for images in negatives.values():
         reading = read(world, images)
-        inside = (world.classify(reading.values, slack) >= 0).all(1) & world.placed(reading.values, slack)
+        inside, _ = _in_ranges(world, reading, slack)
         # Those out of range are refused anyway; of the whole kind all but AIM must be refused.
         error = torch.where(inside, reading.error, torch.inf)
         if len(error):

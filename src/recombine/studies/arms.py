@@ -142,7 +142,6 @@ def setting_of(setting: Setting, arm: Arm) -> Setting:
     return replace(setting, split=fewer(setting.split, arm.training.compositions))
 
 
-@must_fit("what the members are trained on", "take a smaller training.images or world.image_size")
 def training_images(setting: Setting, arm: Arm) -> Images:
     """What the members of an arm are trained on."""
     each = images_each(setting.split, arm.training.images, arm.training.dependence)
@@ -161,6 +160,9 @@ def _trained_on(setting: Setting, arm: Arm) -> dict[str, Any]:
 
 def make_trainer(setting: Setting, arm: Arm, entry: FittedTokenizer) -> Trainer:
     """The members of an arm at step 0."""
+    # Before the members: what does not fit without them is not met by fewer of them.
+    with must_fit("what the members are trained on", "take a smaller training.images or world.image_size"):
+        images = training_images(setting, arm)
     generator = build_generator(
         arm.generator,
         token_shape(entry.tokenizer),
@@ -171,7 +173,6 @@ def make_trainer(setting: Setting, arm: Arm, entry: FittedTokenizer) -> Trainer:
         arm.jepa,
     )
     ready(generator, entry.tokenizer, setting.device)
-    images = training_images(setting, arm)
     data = training_data(setting.world, entry.tokenizer, arm.conditioning, images, generator.takes)
     return Trainer(generator, data, arm.training)
 

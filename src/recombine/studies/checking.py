@@ -11,6 +11,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from recombine.studies.tree import Mistakes, Node, join, show
 
+MOST_LISTED = 64  # words at the end of a sentence, where none of them is near the wrong one
+
 
 def models_of(annotation: Any) -> list[type[BaseModel]]:
     """The settings classes an annotation allows; none for plain values."""
@@ -97,10 +99,11 @@ class Checker:
 
 
 def nearest(word: Any, valid: list[str]) -> str:
-    """The end of a sentence about a wrong word: what was probably meant, and what is possible if that is short."""
+    """The end of a sentence about a wrong word: what was probably meant; what is possible if that is short, or if no
+    word is near."""
     close = difflib.get_close_matches(word.lower(), valid, 1) if isinstance(word, str) else []
     meant = f"; did you mean {close[0]!r}?" if close else ""
-    listed = f" (valid: {', '.join(valid)})" if len(valid) <= 8 or (not close and len(valid) <= 16) else ""
+    listed = f" (valid: {', '.join(valid)})" if len(valid) <= 8 or (not close and len(valid) <= MOST_LISTED) else ""
     return meant + listed
 
 

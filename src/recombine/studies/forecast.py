@@ -1,4 +1,4 @@
-"""How long a study will take on this machine, and how much GPU memory: from a few steps of each of its parts.
+"""How long a study will take on this machine, and how much memory: from a few steps of each of its parts.
 
 Each tokenizer and each arm is built as it will be and run for a moment; what it takes is scaled to the whole. Nothing
 is kept. What other work the machine does meanwhile, now or later, no forecast knows.
@@ -17,6 +17,7 @@ from torch import Tensor
 from recombine.judges import Judge, build_probe
 from recombine.judges.probe import initialise
 from recombine.out_of_memory import in_batches
+from recombine.peak_memory import begin_peak, peak_memory
 from recombine.randomness import seeds_tensor
 from recombine.studies.arms import evaluate, make_quality, make_trainer, measures_quality, setting_of
 from recombine.studies.inside import Inside, has_monitors
@@ -42,7 +43,7 @@ MOMENT = 0.5  # seconds of steps that are timed
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds of each part by name, and the most GPU memory in use at once, in bytes."""
+    """Seconds of each part by name, and the most memory in use at once, in bytes (`peak_memory`)."""
 
     seconds: dict[str, float]
     memory: int | None
@@ -55,8 +56,7 @@ class Forecast:
 @study_must_fit
 def forecast(study: AnyStudy, device: torch.device) -> Forecast:
     """What `run_study` will take from nothing."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
+    begin_peak(device)
     if isinstance(study, RenderingStudy):
         return _rendering(study, device)
     with TemporaryDirectory() as folder:
@@ -76,8 +76,7 @@ def forecast(study: AnyStudy, device: torch.device) -> Forecast:
             with_seeds = partial(_arm, setting, arm, entry, judge)
             took, together = timed_in_parts(name, study.seeds, with_seeds)
             seconds[named_arm(name, together, study.members)] = took
-    memory = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
-    return Forecast(seconds, memory)
+    return Forecast(seconds, peak_memory(device))
 
 
 def _rendering(study: RenderingStudy, device: torch.device) -> Forecast:
@@ -108,7 +107,7 @@ def _rendering(study: RenderingStudy, device: torch.device) -> Forecast:
             if same_look not in measured:
                 measured[same_look] = _measuring(study, name, arm, device)
             seconds[f"measuring {name}"] = measured[same_look]
-    return Forecast(seconds, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None)
+    return Forecast(seconds, peak_memory(device))
 
 
 def _decoders(

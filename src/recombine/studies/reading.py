@@ -47,7 +47,8 @@ def build_study(
 ) -> S:
     """Checks the whole tree against `model` (which has `seeds`, and `arms: dict[str, Arm]`) and builds it.
 
-    `cross` names what is wrong between sections, as (path, sentence); it is given all parts that are right alone.
+    `cross` names what is wrong between sections, as (path, sentence); it is given all parts that are right alone. What
+    several arms have from the top of the file is said once, with their names.
     """
     if not isinstance(root.value, dict):
         mistakes.add(root.line, f"a study file is a mapping of words, such as 'name: demo', not {show(root.value)}")
@@ -111,9 +112,15 @@ def build_study(
     parts["arms"] = arms
 
     tree = Node(top | {"arms": Node(arm_nodes, root.line, "arms")}, root.line, "")
+    met: dict[tuple[int | None, str], list[str]] = {}  # line and text: arms that have it from the top level
     for path, sentence in cross(parts) if cross else ():
         place = tree.at(path)
-        mistakes.add(place.line, f"{place.where}: {sentence}" if place.where else sentence)
+        text = f"{place.where}: {sentence}" if place.where else sentence
+        inherited = path[0] == "arms" and not place.where.startswith("arms.")
+        met.setdefault((place.line, text), []).extend(path[1:2] if inherited else ())
+    for (line, text), names in met.items():
+        of = dict.fromkeys(names)
+        mistakes.add(line, f"{text} (arm{'s' * (len(of) > 1)} {', '.join(of)})" if of else text)
     mistakes.raise_if_any()
     return model.model_validate(parts)
 

@@ -43,10 +43,12 @@ class RenderingTraining(Settings):
     Of a generator the same, but for the decay of AdamW's second moment, which is that of the other study.
     """
 
-    steps: int = Field(default=3150, ge=1, description="optimizer steps; 50 epochs of 2,000 images are 3,150")
-    batch: int = Field(default=32, ge=1, description="images per member and step, in shuffled epochs")
+    steps: int = Field(
+        default=3150, ge=1, le=10_000_000, description="optimizer steps; 50 epochs of 2,000 images are 3,150"
+    )
+    batch: int = Field(default=32, ge=1, le=65_536, description="images per member and step, in shuffled epochs")
     rate: float = Field(default=1e-3, gt=0, description="learning rate")
-    warmup: int = Field(default=0, ge=0, description="steps over which the rate rises from 0")
+    warmup: int = Field(default=0, ge=0, le=10_000_000, description="steps over which the rate rises from 0")
     schedule: Literal["constant", "cosine", "linear"] = Field(
         default="constant", description="the rate after warm-up; cosine and linear fall to 0 at the last step"
     )
@@ -205,29 +207,29 @@ def rendering_mistakes(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ..
         try:
             arm.trained()
         except ValueError as error:
-            yield ("arms", name, "support"), f"{error} (arm {name})"
+            yield ("arms", name, "support"), str(error)
         if judging is not None and judging.evaluations > arm.training.steps:
             yield (
                 ("arms", name, "training"),
-                f"{judging.evaluations} evaluations do not fit in {arm.training.steps} steps (arm {name})",
+                f"{judging.evaluations} evaluations do not fit in {arm.training.steps} steps",
             )
         try:
             code = arm.code()
         except (ValueError, UserError) as error:
-            yield ("arms", name, "encoding"), f"{error} (arm {name})"
+            yield ("arms", name, "encoding"), str(error)
             continue
         if arm.decoder is not None:
             try:
                 check_decoder(arm.decoder, code.widths, arm.world.image_size)
             except ValueError as error:
-                yield ("arms", name, "decoder"), f"{error} (arm {name})"
+                yield ("arms", name, "decoder"), str(error)
         for place, sentence in _generator_mistakes(arm):
-            yield ("arms", name, place), f"{sentence} (arm {name})"
+            yield ("arms", name, place), sentence
         if arm.data.stripes and not (code.has_none and isinstance(arm.world, BumpsSettings)):
             yield (
                 ("arms", name, "data"),
                 "stripes need a code without a value for the other factor: use bumps, with encoding onehot or "
-                f"population (arm {name})",
+                "population",
             )
 
 

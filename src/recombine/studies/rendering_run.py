@@ -25,7 +25,8 @@ from recombine.generators import Generator
 from recombine.generators.rendering import Rendering
 from recombine.judges.plane import Judged, cross_fade, judge_plane, judge_samples, summarise
 from recombine.nets.decoders import Decoder, build_decoder
-from recombine.out_of_memory import ran_out
+from recombine.out_of_memory import FULL, ran_out
+from recombine.peak_memory import peak_gib
 from recombine.progress import say, track
 from recombine.studies.arms import evaluation_steps
 from recombine.studies.bridge import draw_samples, make_generator, open_tokenizer, tokenized
@@ -128,7 +129,7 @@ def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device
         some = study.model_copy(update={"seeds": seeds})
         try:
             _train(some, name, arm, store, of(seeds), device)
-        except RuntimeError as error:
+        except FULL as error:
             if ran_out(error):
                 _work_of(store, of(seeds)).remove()  # nobody will go on with it
             raise
@@ -457,6 +458,7 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
         seconds |= {f"measuring {name}": took for name, took in _measure(study, out, kept, device).items()}
         facts |= {
             "finished": provenance.now(),
+            "memory_gib": peak_gib(device),
             "seconds": seconds | {"total": sum(seconds.values())},
             "seconds_of_last_call": time.perf_counter() - clock,
         }

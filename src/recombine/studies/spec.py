@@ -99,7 +99,7 @@ def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
             kept = [factor for factor in names if factor not in withheld]
             if unknown:
                 place = ("arms", name, "conditioning", "withheld")
-                yield place, f"{unknown[0]!r} is no factor of {world.kind}: use {', '.join(names)} (arm {name})"
+                yield place, f"{unknown[0]!r} is no factor of {world.kind}: use {', '.join(names)}"
             elif kept and arm.generator.guidance > 0 and arm.generator.guided == "each":
                 yield (
                     ("arms", name),
@@ -114,22 +114,22 @@ def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
             try:
                 check_weights(fewer(made, arm.training.compositions), arm.training.images, arm.training.dependence)
             except UserError as error:
-                yield ("arms", name, "training"), f"{str(error).rstrip('.')} (arm {name})"
+                yield ("arms", name, "training"), str(error).rstrip(".")
         codes = getattr(arm.tokenizer, "codes", None)
         for assumed in {codes, codes or 2}:  # with a codebook assumed, the second reason shows beside the first
             try:
                 check_generator(arm.generator, assumed, arm.conditioning)
             except ValueError as error:
-                yield ("arms", name), str(error).rstrip(".")
+                yield ("arms", name, "generator"), str(error).rstrip(".")
         if arm.jepa is not None:
             try:
                 check_jepa(arm.jepa, arm.generator, SIZES[arm.training.size].depth)
             except ValueError as error:
-                yield ("arms", name, "jepa"), f"{error} (arm {name})"
+                yield ("arms", name, "jepa"), str(error)
         steps = arm.training.steps
         if judging is not None and judging.evaluations > steps:
             yield (
-                ("arms", name),
+                ("arms", name, "training", "steps"),
                 f"{judging.evaluations} evaluations do not fit in {steps} steps; take fewer, or train longer",
             )
 

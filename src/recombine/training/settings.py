@@ -16,14 +16,18 @@ class TrainingSettings(Settings):
     """Training of one arm; the numbers are per member."""
 
     size: Size = Field(default="s", description="xs for a CPU, s for a GPU, b as in the papers, l wider")
-    steps: int = Field(default=11_000, ge=1, description="optimizer steps")
-    batch: int = Field(default=128, ge=1, description="images per member and step")
+    steps: int = Field(default=11_000, ge=1, le=10_000_000, description="optimizer steps")
+    batch: int = Field(default=128, ge=1, le=65_536, description="images per member and step")
     images: int = Field(
-        default=2000, ge=1, description="distinct training images per trained composition (with dependence: on average)"
+        default=2000,
+        ge=1,
+        le=10_000_000,
+        description="distinct training images per trained composition (with dependence: on average)",
     )
     compositions: int | None = Field(
         default=None,
         ge=1,
+        le=1_000_000,
         description="train on so many of the split's compositions only, the first of one fixed order that shows every "
         "factor value soonest; levels are then counted from these. null: all",
     )
@@ -40,7 +44,7 @@ class TrainingSettings(Settings):
         gt=0,
         description=f"learning rate; null: by size ({', '.join(f'{size} {rate:g}' for size, rate in _RATES.items())})",
     )
-    warmup: int = Field(default=100, ge=0, description="steps over which the rate rises from 0")
+    warmup: int = Field(default=100, ge=0, le=10_000_000, description="steps over which the rate rises from 0")
     schedule: Literal["constant", "cosine", "linear"] = Field(
         default="constant", description="the rate after warm-up; cosine and linear fall to 0 at the last step"
     )

@@ -39,7 +39,7 @@ class DigitsSettings(Settings):
     )
     images_path: str = Field(default="", max_length=500, description="MNIST's images, an IDX file, perhaps gzipped")
     labels_path: str = Field(default="", max_length=500, description="MNIST's labels, likewise")
-    index: int = Field(default=0, ge=0, description="the how manieth of that digit in the file, from 0")
+    index: int = Field(default=0, ge=0, le=100_000, description="the how manieth of that digit in the file, from 0")
     needs = {
         "images_path": ("source", "mnist"),
         "labels_path": ("source", "mnist"),

@@ -64,7 +64,7 @@ class Shapes2DSettings(Settings):
     kind: Literal["shapes2d"] = Field(
         default="shapes2d", description="one coloured shape on white: shape x colour x size, position free"
     )
-    image_size: int = Field(default=28, ge=8, description="pixels a side of an image")
+    image_size: int = Field(default=28, ge=8, le=1024, description="pixels a side of an image")
     shapes: int = Field(default=2, ge=2, le=len(SHAPES), description=f"how many, the first of {', '.join(SHAPES)}")
     colours: int = Field(default=2, ge=2, le=len(COLOURS), description=f"how many, the first of {', '.join(COLOURS)}")
     sizes: int = Field(default=2, ge=2, le=36, description="how many, from large to small in equal ratios")

@@ -22,8 +22,8 @@ class DonutSupport(Settings):
     """The published square ring: x and y both in low..high is held out."""
 
     kind: Literal["donut"] = Field(default="donut", description="a box in the middle is held out")
-    low: int = Field(default=6, ge=0, description="the first x, and y, of the box")
-    high: int = Field(default=22, ge=0, description="the last x, and y, of the box (it belongs to it)")
+    low: int = Field(default=6, ge=0, le=1000, description="the first x, and y, of the box")
+    high: int = Field(default=22, ge=0, le=1000, description="the last x, and y, of the box (it belongs to it)")
 
     @model_validator(mode="after")
     def _ordered(self) -> "DonutSupport":
@@ -36,7 +36,7 @@ class CornerSupport(Settings):
     """A box in a corner is held out."""
 
     kind: Literal["corner"] = Field(default="corner", description="a box in one corner is held out")
-    start: int = Field(default=14, ge=1, description="the box holds x, and y, from this value to the last")
+    start: int = Field(default=14, ge=1, le=1000, description="the box holds x, and y, from this value to the last")
     side: Literal["high", "low"] = Field(
         default="high", description="high: x and y both at least start; low: the same counted from the other end"
     )
@@ -46,8 +46,8 @@ class CrossSupport(Settings):
     """A cross is trained on: a band of x with every y, and a band of y with every x. Four corners are held out."""
 
     kind: Literal["cross"] = Field(default="cross", description="two crossing bands are trained on")
-    low: int = Field(default=10, ge=0, description="the first x, and y, of the bands")
-    high: int = Field(default=17, ge=0, description="the last (it belongs to them)")
+    low: int = Field(default=10, ge=0, le=1000, description="the first x, and y, of the bands")
+    high: int = Field(default=17, ge=0, le=1000, description="the last (it belongs to them)")
 
     @model_validator(mode="after")
     def _ordered(self) -> "CrossSupport":
@@ -60,7 +60,7 @@ class LShapeSupport(Settings):
     """An L is trained on: the first few x with every y, and the first few y with every x."""
 
     kind: Literal["l_shape"] = Field(default="l_shape", description="two strips along the edges are trained on")
-    thickness: int = Field(default=6, ge=1, description="how many values wide the strips are")
+    thickness: int = Field(default=6, ge=1, le=1000, description="how many values wide the strips are")
 
 
 class MaskSupport(Settings):
