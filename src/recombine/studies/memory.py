@@ -84,6 +84,6 @@ def timed_in_parts(name: str, seeds: Seeds, seconds_of: Callable[[Seeds], float]
 
 def alone_too_large(name: str) -> UserError:
     return UserError(
-        f"arm {name} does not fit into memory even with one member: take a smaller training.batch, fewer training.images, a smaller model or "
-        "fewer judging.samples."
+        f"arm {name} does not fit into memory even with one member: take a smaller training.batch, fewer "
+        "training.images, a smaller model or fewer judging.samples."
     )
