@@ -8,6 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from recombine.allocator import keep_memory
 from recombine.nets.convs import initialise
 from recombine.out_of_memory import in_batches, must_fit
 from recombine.progress import track
@@ -70,6 +71,8 @@ def fit_tokenizer(settings: TokenizerSettings, images: Tensor, seed: int) -> tup
 
 def _train(tokenizer: Tokenizer, settings: VAESettings | VQVAESettings, images: Tensor, seed: int) -> dict[str, Any]:
     """AdamW with warm-up and cosine decay to zero. Returns the losses averaged over the last tenth of the steps."""
+    if images.device.type == "cpu":
+        keep_memory()
     steps, batch = settings.steps, min(settings.batch, len(images))
     parameters = list(tokenizer.parameters())
     optimizer = torch.optim.AdamW(parameters, lr=settings.rate, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from recombine.allocator import keep_memory
 from recombine.generators import Generator
 from recombine.nets import fused
 from recombine.nets.averaging import move
@@ -49,6 +50,8 @@ class Trainer:
         self.data = data
         self.settings = settings
         self.device = next(generator.parameters()).device
+        if self.device.type == "cpu":
+            keep_memory()
         generator.dtype = settings.dtype(self.device)
         weights = dict(generator.named_parameters())
         groups: dict[tuple[bool, float], dict[str, nn.Parameter]] = {}
