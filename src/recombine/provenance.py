@@ -40,7 +40,7 @@ def opening(study: _Study, device: torch.device, started: datetime) -> dict[str,
         "hardware": hardware(device),
         "started": started.isoformat(timespec="seconds"),
         "finished": now(),
-        "memory_gib": peak_gib(device),  # of this call: an earlier one may have made parts that took more
+        "memory_gib_of_last_call": peak_gib(device),  # an earlier call may have made parts that took more
     }
 
 

@@ -458,7 +458,7 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
         seconds |= {f"measuring {name}": took for name, took in _measure(study, out, kept, device).items()}
         facts |= {
             "finished": provenance.now(),
-            "memory_gib": peak_gib(device),
+            "memory_gib_of_last_call": peak_gib(device),
             "seconds": seconds | {"total": sum(seconds.values())},
             "seconds_of_last_call": time.perf_counter() - clock,
         }
