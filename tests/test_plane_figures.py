@@ -14,12 +14,12 @@ from recombine.anatomy.scaling import fit_exponent, needed_table
 from recombine.anatomy.superposition import memory_weights, superposition
 from recombine.errors import UserError
 from recombine.report.plane_figures import (
+    by_depth,
     cosine_foot,
     kernel_panels,
     manifold_views,
     plane_maps,
     scaling_figure,
-    superposition_by_depth,
     superposition_panels,
     superposition_pictures,
     volume_maps,
@@ -109,9 +109,11 @@ def test_superpositions(tmp_path: Path) -> None:
     path = tmp_path / "superposition.png"
     assert is_png(superposition_pictures(path, pictures, true, shown, depths, "Planted superposition", shares))
     curves = {"memory": found.memory.numpy(), "truth": found.truth.numpy(), "control": found.control.numpy()}
-    assert is_png(superposition_by_depth(tmp_path / "depth.png", found.depth.numpy(), curves, "By depth"))
     arms = {name: (found.depth.numpy(), curves) for name in "abcde"}
     assert is_png(superposition_panels(tmp_path / "panels.png", arms, "By depth, five arms"))
+    # From either edge of a gap: the same depth, but for its last digit.
+    levels, lines = by_depth(np.array([10.8, 10.800003, 11.2], np.float32), np.array([[1.0, 3.0, np.nan]]))
+    assert levels.tolist() == pytest.approx([10.8, 11.2]) and lines[0] == 2.0 and np.isnan(lines[1])
     assert cosine_foot([np.array([0.9, np.nan, 0.8])]) == pytest.approx(0.75)  # all alike: looked at closely
     assert cosine_foot([np.array([0.9, 0.1])]) == -0.08 and cosine_foot([np.array([-0.5])]) == pytest.approx(-0.55)
     with pytest.raises(UserError, match="needed"):

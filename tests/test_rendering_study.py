@@ -137,7 +137,7 @@ def test_results_keep_the_contract(finished):
         assert row["joint"] <= min(row["valid"], row["joint_probe_only"], row["factor_x"], row["factor_y"])
         assert row["mse"] >= 0 and 0 < row["blank"] < 0.1
     facts = json.loads((folder / "out" / "study.json").read_text())
-    assert 0.05 < facts["memory_gib_of_last_call"] < 64  # of the process: beside "seconds", to be compared with the forecast
+    assert 0.05 < facts["memory_gib_of_last_call"] < 64  # of the process, to compare with the forecast
     assert facts["kind"] == "rendering" and facts["arms"]["cnn"]["held_out_cells"] == 4
     assert facts["arms"]["cnn"]["code"] and facts["arms"]["cnn"]["hardware"]["device"] == "cpu"
     assert is_rendering(folder / "out") and not is_rendering(folder)

@@ -80,7 +80,7 @@ def test_contract_of_a_finished_study(finished: Path, small_study: Study):
         assert row["n"] == 8 and row["joint"] <= min(row["valid"], row["joint_probe_only"]) <= 1
         assert row["joint_probe_only"] <= min(row["factor_shape"], row["factor_colour"], row["factor_size"])
     facts = json.loads((finished / "study.json").read_text())
-    assert 0.05 < facts["memory_gib_of_last_call"] < 64  # of the process: beside "seconds", to be compared with the forecast
+    assert 0.05 < facts["memory_gib_of_last_call"] < 64  # of the process, to compare with the forecast
     assert Study.model_validate(facts["study"]) == small_study
     assert set(facts["arms"]) == {"maskgit", "dit"} and facts["seconds"]["total"] > 0
     for arm in facts["arms"].values():

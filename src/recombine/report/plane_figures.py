@@ -277,27 +277,11 @@ def superposition_pictures(
         return save(figure, path)
 
 
-def superposition_by_depth(
-    path: Path, depth: np.ndarray, values: Mapping[str, np.ndarray], title: str, ylabel: str = "cosine"
-) -> Path:
-    """Scores (M, K) of held-out cells against their depth (K,): each member a thin line, the mean a thick one."""
-    levels = np.unique(depth)
-    with _style():
-        figure = new_figure(6.4, 4.0)
-        axes = figure.add_axes((0.1, 0.14, 0.62, 0.64))
-        for i, (name, scores) in enumerate(values.items()):
-            lines = np.stack([np.nanmean(scores[:, depth == level], axis=1) for level in levels])  # (levels, M)
-            axes.plot(levels, lines, color=LINES[i % len(LINES)], linewidth=0.6, alpha=0.4)
-            axes.plot(levels, lines.mean(1), "o-", color=LINES[i % len(LINES)], linewidth=2, markersize=4, label=name)
-        axes.set_xlabel("depth inside the hole, in cells")
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_ylabel(ylabel)
-        axes.set_ylim(-0.05, 1.05)
-        _clean(axes)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
-        members = len(next(iter(values.values())))
-        _heading(figure, title, f"mean over cells; thin: each of {members} seeds, thick: their mean")
-        return save(figure, path)
+def by_depth(depth: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The depths there are, and the mean of scores (M, K) over the held-out cells of each, (depths, M)."""
+    near = depth.round(3)  # of angles, equal depths from either edge differ in their last digit
+    levels = np.unique(near)
+    return levels, np.stack([np.nanmean(scores[:, near == level], axis=1) for level in levels])
 
 
 def cosine_foot(values: Iterable[np.ndarray]) -> float:
@@ -318,19 +302,19 @@ def superposition_panels(
     columns = min(len(arms), 4)
     rows = -(-len(arms) // columns)
     wide, high = 2.3, 1.75
-    width, height = max(0.65 + columns * (wide + 0.3), 5.6), 1.3 + rows * (high + 0.55)
+    width, height = max(0.78 + columns * (wide + 0.3), 5.6), 1.3 + rows * (high + 0.55)
     low = cosine_foot(lines for _, values in arms.values() for lines in values.values())
     with _style():
         figure = new_figure(width, height)
         for i, (name, (depth, values)) in enumerate(arms.items()):
             row, column = divmod(i, columns)
-            left, bottom = 0.55 + column * (wide + 0.3), height - 1.0 - high - row * (high + 0.55)
+            left, bottom = 0.68 + column * (wide + 0.3), height - 1.0 - high - row * (high + 0.55)
             axes = figure.add_axes((left / width, bottom / height, wide / width, high / height))
-            levels = np.unique(depth)
             for colour, (label, scores) in zip(LINES, values.items(), strict=False):
-                lines = np.stack([np.nanmean(scores[:, depth == level], axis=1) for level in levels])  # (levels, M)
+                levels, lines = by_depth(depth, scores)
+                dots = "o-" if len(levels) <= 25 else "-"
                 axes.plot(levels, lines, color=colour, linewidth=0.5, alpha=0.35)
-                axes.plot(levels, lines.mean(1), "o-", color=colour, linewidth=1.8, markersize=3, label=label)
+                axes.plot(levels, lines.mean(1), dots, color=colour, linewidth=1.8, markersize=3, label=label)
             axes.set_ylim(low, 1.02)
             axes.xaxis.get_major_locator().set_params(integer=True)
             axes.set_title(name, fontsize=9.5, loc="left", pad=4)

@@ -120,7 +120,7 @@ def _arm(name: str, columns: dict[str, np.ndarray]) -> ArmNumbers:
         tuple(int(seed) for seed in grid("seed")[:, 0]),
         np.stack([grid(factor)[0] for factor in factors], 1),
         grid("level")[0] == 0,
-        grid("depth")[0],
+        grid("depth")[0].round(3),  # of angles, equal depths from either edge differ in their last digit
         grid("blank")[0],
         {word: grid(word) for word in NUMBERS},
     )

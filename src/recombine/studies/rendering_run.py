@@ -400,6 +400,22 @@ def table_of(study: RenderingStudy, name: str, arm: RenderedArm) -> pa.Table:
     return pa.concat_tables(tables)
 
 
+def parquet(table: pa.Table) -> bytes:
+    """The table as the bytes of a file. Measured numbers hardly repeat: their bytes are packed place by place, which
+    halves the file."""
+    measured = [word for word in ("mse", "ssim", "position_error", "fade_mse") if word in table.column_names]
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        compression_level=12,
+        use_dictionary=[name for name in table.column_names if name not in measured],  # type: ignore[arg-type]
+        use_byte_stream_split=measured,  # type: ignore[arg-type]
+    )
+    return bytes(sink.getvalue().to_pybytes())
+
+
 def _measure(study: RenderingStudy, out: Path, store: Store, device: torch.device) -> dict[str, float]:
     """Measure the arms as the study asks; the seconds of each. Without measures, those of an earlier call go."""
     from recombine.anatomy.measures import NAME
@@ -420,10 +436,8 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
     with claim_folder(out, study.hash, study.name):
         kept = Store(store)
         arms = {name: run_arm(study, name, kept, device) for name in study.arms}
-        sink = pa.BufferOutputStream()
         tables = [table_of(study, name, arm) for name, arm in arms.items()]
-        pq.write_table(pa.concat_tables(tables, promote_options="default"), sink, compression="zstd")
-        files.write_atomic(out / RESULTS, sink.getvalue().to_pybytes())
+        files.write_atomic(out / RESULTS, parquet(pa.concat_tables(tables, promote_options="default")))
         pictures = {name: arm.images for name, arm in arms.items()}
         pictures |= {f"{name}.real": (arm.plane.images * 255).round().to(torch.uint8) for name, arm in arms.items()}
         pictures |= {f"{name}.samples": arm.samples[0] for name, arm in arms.items() if arm.samples is not None}

@@ -23,7 +23,7 @@ from recombine.files import write_atomic
 from recombine.judges.statistics import interval
 from recombine.report import scaling
 from recombine.report.figures import LINES
-from recombine.report.plane_figures import MODEL_COLOURS, cosine_foot, outline
+from recombine.report.plane_figures import MODEL_COLOURS, by_depth, cosine_foot, outline
 from recombine.report.rendering_inside import Measures, memory_pictures, read_inside
 from recombine.report.rendering_reading import FinishedRendering, read_rendering
 
@@ -150,7 +150,8 @@ def _at_depths(study: FinishedRendering, name: str, word: str) -> np.ndarray:
 def _line(axes: Any, x: Sequence[float], lines: np.ndarray, colour: str, label: str | None = None) -> None:
     """Seeds (X, M) thin, their mean thick."""
     axes.plot(x, lines, color=colour, linewidth=0.6, alpha=0.35)
-    axes.plot(x, np.nanmean(lines, axis=1), "o-", color=colour, linewidth=2, markersize=4, label=label)
+    dots = "o-" if len(x) <= 25 else "-"
+    axes.plot(x, np.nanmean(lines, axis=1), dots, color=colour, linewidth=2, markersize=4, label=label)
 
 
 def _log_ticks(axes: Any, ticks: Sequence[float]) -> None:
@@ -194,10 +195,8 @@ def _superposition(
     depth = inside.maps.get(f"{name}.superposition.depth")
     if depth is not None:
         axes = _panel(figure, 0, "Cosine with the output, by depth")
-        levels = np.unique(depth)
         for word, colour in words.items():
-            scores = inside.maps[f"{name}.superposition.{word}"]
-            lines = np.stack([np.nanmean(scores[:, depth == level], axis=1) for level in levels])
+            levels, lines = by_depth(depth, inside.maps[f"{name}.superposition.{word}"])
             _line(axes, levels.tolist(), lines, colour)
         axes.set_ylim(cosine_foot(inside.maps[f"{name}.superposition.{word}"] for word in words), 1.02)
         axes.xaxis.get_major_locator().set_params(integer=True)
