@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recombine.anatomy.kernels import FAMILIES
 from recombine.anatomy.measures import write_measures
 from recombine.claims.planes.failures import (
     f1_failure,
@@ -126,7 +127,7 @@ def kernels(factorized: float, binary: float, radial: float) -> dict[Any, float]
     found = numbers()
     scores = {"factorized": factorized, "binary_factorized": binary, "radial": radial}
     for layer in ("layer 1", "layer 2"):
-        for family in ("factorized", "binary_factorized", "conjunction", "product", "radial"):
+        for family in FAMILIES:
             found[layer, f"kernel_r2_{family}", "trained"] = scores.get(family, 0.05)
     return found
 
@@ -143,6 +144,18 @@ def test_f3(means: dict[Any, float], expected: str) -> None:
     found = f3_kernels(table({"plain": (CNN, means)}))
     assert add_up(found.parts) == expected
     assert "layer 1" in found.notes[0]
+
+
+def test_f3_tells_what_the_hole_is_like() -> None:
+    """The same fits, on pairs of cells they have not seen: it may be another family there, or none."""
+    means = kernels(0.5, 0.3, 0.9)
+    for layer, radial in (("layer 1", -0.4), ("layer 2", -9.0)):
+        scores = {"factorized": 0.7 + radial, "radial": radial}
+        for family in FAMILIES:
+            means[layer, f"kernel_r2_{family}", "held_out"] = scores.get(family, -1.0 + radial)
+    assert not any("held-out" in note for note in f3_kernels(table({"plain": (CNN, kernels(0.5, 0.3, 0.9))})).notes)
+    note = next(note for note in f3_kernels(table({"plain": (CNN, means)})).notes if "held-out" in note)
+    assert note.endswith("best in layer 1 by the factorized kernel (0.30) and layer 2 by none.")
 
 
 def shaped(outside: float, overlap: float) -> dict[Any, float]:

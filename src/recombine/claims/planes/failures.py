@@ -1,10 +1,11 @@
 """F1 to F4, F7 and F8 as functions: how decoders fail in the hole, and what is inside them then."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from recombine.anatomy.kernels import FAMILIES
 from recombine.claims.planes.parts import (
     BUMPS,
     CNN,
@@ -105,8 +106,8 @@ def f3_kernels(table: PlaneTable) -> Answer:
     if not layers:
         raise Untested(f"no kernel was measured of {base} in {table.name}")
 
-    def r2(family: str, layer: str) -> np.ndarray:
-        return table.values(base, f"kernel_r2_{family}", "trained", seeds, layer)
+    def r2(family: str, layer: str, region: str = "trained") -> np.ndarray:
+        return table.values(base, f"kernel_r2_{family}", region, seeds, layer)
 
     def best(families: Sequence[str], layer: str) -> np.ndarray:
         return np.max([r2(family, layer) for family in families], axis=0)
@@ -116,7 +117,7 @@ def f3_kernels(table: PlaneTable) -> Answer:
     nothing = np.zeros(len(seeds))
     tests = {"factorized": paired(apart, nothing), "binary": paired(binary, nothing)}
     p = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
-    winners = {layer: max((*FACTORIZED, *OTHERS), key=lambda family: r2(family, layer).mean()) for layer in layers}
+    winners = {layer: max(FAMILIES, key=lambda family: r2(family, layer).mean()) for layer in layers}
     each = join([f"{layer} {winners[layer].replace('_', ' ')}" for layer in layers])
     texts = {
         "factorized": "R² of the best factorized kernel less that of the best other",
@@ -128,9 +129,11 @@ def f3_kernels(table: PlaneTable) -> Answer:
         words = f"{texts[name]}, mean over hidden layers: {number_text(as_interval(test))}."
         parts.append(Part(f"kernels are {name}", "held" if held else "failed", words))
     notes = [f"Described best: {each}."]
+    if all(table.by_seed(base, f"kernel_r2_{family}", "held_out", layers[0]) for family in FAMILIES):
+        notes.append(_in_the_hole({layer: {f: r2(f, layer, "held_out").mean() for f in FAMILIES} for layer in layers}))
     found = {
         family: float(table.values(base, f"regression_{family}", "held_out", seeds).mean())
-        for family in (*FACTORIZED, *OTHERS)
+        for family in FAMILIES
         if table.by_seed(base, f"regression_{family}", "held_out")
     }
     if found:
@@ -140,6 +143,19 @@ def f3_kernels(table: PlaneTable) -> Answer:
             "the error of the mean picture."
         )
     return Answer(tuple(parts), as_interval(tests["factorized"]), {"CNN": base}, tuple(notes))
+
+
+def _in_the_hole(r2: Mapping[str, Mapping[str, float]]) -> str:
+    """What describes the pairs of two held-out cells, {layer: {family: R^2}}."""
+
+    def best(layer: str) -> str:
+        family = max(r2[layer], key=lambda family: r2[layer][family])
+        if not r2[layer][family] > 0:
+            return f"{layer} by none"
+        return f"{layer} by the {family.replace('_', ' ')} kernel ({r2[layer][family]:.2f})"
+
+    each = join([best(layer) for layer in r2])
+    return f"By the same fits, pairs of held-out cells, which they have not seen, are described best in {each}."
 
 
 def f4_collapse(table: PlaneTable) -> Answer:
