@@ -39,11 +39,12 @@ def plant_shares(
     samples: int = 128,
     probe: float = 0.0,
     peak: float = 0.0,
-    ceilings: Mapping[str, float] | None = None,
+    ceilings: Mapping[str, float | None] | None = None,
     noise: float = 0.01,
 ) -> Path:
     """Write the folder of a finished study whose arms draw as told, flat but for a first evaluation that is higher by
-    `peak` beyond training; the probe alone sees `probe` more there. `ceilings` of level-2 are by arm."""
+    `peak` beyond training; the probe alone sees `probe` more there. `ceilings` of level-2 are by arm, None where not
+    measured."""
     plant(folder, study, dict.fromkeys(study.arms, Plan()), seeds=seeds, evaluations=1)
     rows: list[dict[str, Any]] = []
     for arm in study.arms:
@@ -63,7 +64,8 @@ def plant_shares(
     first = levels_of(study, next(iter(study.arms)))
     facts["split"] = {"levels": first}
     for arm, top in (ceilings or {}).items():
-        facts["tokenizers"][arm] = {"ceiling": {text: {"joint": top} for text, level in first.items() if level == 2}}
+        far = [text for text, level in first.items() if level == 2 and top is not None]
+        facts["tokenizers"][arm] = {"ceiling": {text: {"joint": top} for text in far}}
         facts["arms"][arm]["tokenizer"] = arm
     (folder / "study.json").write_text(json.dumps(facts), encoding="utf-8")
     return folder

@@ -249,12 +249,12 @@ def test_c4_at_the_peak_has_the_p_that_is_printed(tmp_path: Path) -> None:
 
 
 def test_c4_says_what_another_study_says(tmp_path: Path) -> None:
-    """jepa gives the verdict; objectives, which has the arms too, stands beside it."""
+    """objectives gives the verdict; jepa, a search that has the arms too but is shorter, stands beside it."""
     low = dict.fromkeys(REPRODUCED["jepa"], LOW)
     folders = [plant(tmp_path / "jepa", JEPA, low), plant(tmp_path / "o", OBJECTIVES, REPRODUCED["objectives"])]
     found = ask(jepa.GAIN, open_studies(folders))
-    assert found.verdict == "not reproduced"
-    assert any("study objectives: reproduced" in text for text in found.evidence)
+    assert found.verdict == "reproduced"
+    assert any("study jepa: not reproduced" in text for text in found.evidence)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ B5 (studies coverage-values-N): level-2, the farthest level of the papers' split
 fewest, and up to how many values an arm draws more than half. The worlds differ, so seeds pair by name only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import SHARED, Found, Gains, Line, Numbers, Over, Question, together
@@ -259,13 +259,27 @@ def judge_values(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
             Over("Level-2", "values per factor", ticks, lines),
             Gains(f"{ticks[-1]} less {ticks[0]} values", contrasts),
         ),
-        limits=(*dull.values(), *numbers.still_moving(curves)),
+        limits=(*dull.values(), *_uneven(given), *numbers.still_moving(curves)),
     )
+
+
+def _counts(study: StudyTable) -> list[int]:
+    """How many values each factor has."""
+    codes = list(study.finished.levels)
+    return [len({text[f] for text in codes}) for f in range(len(codes[0]))]
+
+
+def _uneven(studies: Sequence[StudyTable]) -> list[str]:
+    """That some factor has fewer values than is said, where one has."""
+    if all(len(set(_counts(study))) == 1 for study in studies):
+        return []
+    worlds = [" x ".join(map(str, _counts(study))) for study in studies]
+    return [f"Not every factor has as many values as is said: the worlds are {join(worlds)}."]
 
 
 def _values_of(study: StudyTable) -> int:
     """Values per factor, the most where they differ."""
-    return max(len({text[f] for text in study.finished.levels}) for f in range(len(next(iter(study.finished.levels)))))
+    return max(_counts(study))
 
 
 B2 = Question(

@@ -5,7 +5,9 @@ entry. It is
 
 - "higher" or "lower" where it is clear (*clear*) and at least *matters*;
 - "alike" where its whole 95 % interval lies within *matters* of 0;
-- "not clear" otherwise: the seeds cannot tell, or a clear difference is smaller than *matters* and may yet be larger.
+- "not clear" otherwise: the seeds cannot tell, or a clear difference is smaller than *matters* and may yet be larger;
+- "neither composes" instead of "alike", where a question asks for it (B6), if both means are below *composes*: two arms
+  at the floor are within *matters* of each other whatever is turned, so that says nothing about what it costs.
 
 Shapes: S seeds.
 """
@@ -21,7 +23,7 @@ from recombine.claims.testing import CLEAR, FEWEST_SEEDS, LEARNED, MATTERS, gain
 from recombine.claims.verdicts import Threshold
 from recombine.judges.statistics import Difference, Interval, interval
 
-Said = Literal["higher", "lower", "alike", "not clear"]
+Said = Literal["higher", "lower", "alike", "not clear", "neither composes"]
 Tone = Literal["clear", "none", "open"]
 Numbers = Mapping[int, float]
 """{seed: one number}."""
@@ -38,6 +40,7 @@ class Contrast:
     test: Difference
     p: float  # Holm's, over the entry
     in_points: bool = True
+    both_low: bool = False  # both means are below the floor that the question set
 
     @property
     def word(self) -> Said:
@@ -45,7 +48,9 @@ class Contrast:
             return "higher" if self.test.mean > 0 else "lower"
         low, high = self.test.low, self.test.high
         within = low is not None and high is not None and -MATTERS.value < low and high < MATTERS.value
-        return "alike" if within else "not clear"
+        if not within:
+            return "not clear"
+        return "neither composes" if self.both_low else "alike"
 
     @property
     def text(self) -> str:

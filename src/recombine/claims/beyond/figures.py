@@ -1,6 +1,7 @@
 """One figure per entry, of up to three panels: shares over what was turned, rows of arms, curves, and the differences.
 
-A colour is a family. Of differences it is what is said of them: green higher, red lower, grey alike, ochre not clear.
+A colour is a family. Of differences it is what is said of them: green higher, red lower, grey alike, ochre not clear
+or neither composes.
 """
 
 import io
@@ -15,7 +16,8 @@ from recombine.files import write_atomic
 from recombine.judges.statistics import interval
 
 CHIPS: dict[Tone, str] = {"clear": "#1a7f37", "none": "#6b7280", "open": "#b26a00"}
-SAID: dict[Said, str] = {"higher": "green", "lower": "red", "alike": "grey", "not clear": "ochre"}
+SAID: dict[Said, str] = {"higher": "green", "lower": "red", "alike": "grey"}
+SAID |= {"not clear": "ochre", "neither composes": "ochre"}
 LETTER = 0.0056  # width of a letter of a row's name at 9 points, as a share of the figure
 LEAST = 10  # points shown on both sides of 0, so that noise does not fill a panel
 LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.56

@@ -1,4 +1,4 @@
-"""B7: is there any setting of the JEPA loss that repairs MaskGIT? A search, told as one (study jepa-search).
+"""B7: is there any setting of the JEPA loss that repairs MaskGIT? A search, told as one (study jepa).
 
 Every JEPA arm of the searched studies is a try, but for controls that can teach nothing; its gain is level-2 less that
 of its own control, the same arm without the loss and nothing else changed. All tries are Holm-corrected together. The
@@ -19,8 +19,8 @@ from recombine.claims.verdicts import Untested
 from recombine.report.reading import some
 from recombine.report.words import join
 
-SEARCH, CONFIRM = "jepa-search", "jepa-confirm"
-SEARCHED = (SEARCH, "jepa-layers", "jepa")
+SEARCH, CONFIRM = "jepa", "jepa-confirm"
+SEARCHED = (SEARCH, "jepa-layers")
 """The studies whose JEPA arms count as tries."""
 
 WORDS = {

@@ -121,10 +121,11 @@ def unlearned(arms: Mapping[str, Arm], column: str, codes: Collection[str] | Non
 
 
 def compare(
-    pairs: Mapping[str, tuple[Numbers, Numbers]], where: str, plain: Collection[str] = ()
+    pairs: Mapping[str, tuple[Numbers, Numbers]], where: str, plain: Collection[str] = (), floor: float | None = None
 ) -> tuple[Contrast, ...]:
     """a - b for every pair, Holm-corrected together; `plain` are labels whose numbers are no shares of pictures.
 
+    Where the means of a and b over the shared seeds are both below a given `floor`, "alike" is not said.
     Raises Untested where there is no pair, or one shares too few seeds. `where` names the studies.
     """
     if not pairs:
@@ -148,6 +149,7 @@ def compare(
             test,
             1.0 if p is None else p,
             label not in plain,
+            floor is not None and all(np.mean([side[seed] for seed in shared[label]]) < floor for side in pairs[label]),
         )
         for (label, test), p in zip(tests.items(), corrected, strict=True)
     )
@@ -165,6 +167,7 @@ def listing(contrasts: Iterable[Contrast], short: str = "") -> str:
         "lower": "lower for",
         "alike": f"within {margin} for",
         "not clear": "not clearly other for",
+        "neither composes": "below half either way (neither composes) for",
     }
     groups: dict[Said, list[str]] = {word: [] for word in words}
     for one in contrasts:

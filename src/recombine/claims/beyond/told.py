@@ -4,7 +4,9 @@ B1 (study spread): level-2 with vectors that begin small, or large, less level-2
 has both. Equal is the default of `conditioning.spread`: as large as the time that is added to them.
 
 B3 (study remedies): level-2 of each remedy less that of saying "unknown", at the same share of missing labels. The
-model that is told everything is the ceiling to look up to, and is not tested.
+model that is told everything is the ceiling to look up to. It is compared with one arm only, the same model guided:
+guidance may help any model, whether labels are missing or not, so its gain there is told beside its gain as a remedy.
+That comparison is corrected with the others, but is no remedy: it does not decide whether one helps.
 """
 
 from collections.abc import Mapping
@@ -19,10 +21,11 @@ from recombine.claims.testing import column_there, share_text
 from recombine.claims.verdicts import Untested
 from recombine.conditioning import ConditioningSettings
 from recombine.judges.statistics import interval
+from recombine.report.words import join
 
 SPREAD, REMEDIES = "spread", "remedies"
 EQUAL = float(ConditioningSettings().spread)
-UNKNOWN = "unknown"
+UNKNOWN, TOLD = "unknown", "told everything"
 INSTEAD = {"imputed": "a guess from the image", "zero": "class 0 told"}
 
 
@@ -85,27 +88,38 @@ def _sized(family: str, size: float) -> str:
 
 
 def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
+    """Remedies less unknown; and, where both arms are there, guided less told everything (see the top of the file)."""
     study = studies[REMEDIES]
     column_there(study, measure)
     plain = {_rate(arm): arm for arm in study.arms if _remedy(arm) == UNKNOWN and _rate(arm) > 0}
     complete = next((arm for arm in study.arms if _remedy(arm) == UNKNOWN and _rate(arm) == 0), None)
+    control = next((arm for arm in study.arms if arm.setting("generator.guidance") and _rate(arm) == 0), None)
     tried = {_missing(arm): arm for arm in study.arms if _remedy(arm) != UNKNOWN and _rate(arm) in plain}
     if not tried:
         raise Untested(f"the study {study.name} has no remedy beside an arm that is told {UNKNOWN}")
     arms = {**{_missing(arm): arm for arm in plain.values()}, **tried}
-    dull = numbers.unlearned(arms, measure.column)
+    named = {TOLD: complete} if complete is not None else {}
+    guided = {_missing(control): control} if control is not None else {}
+    dull = numbers.unlearned({**(named if guided else {}), **guided, **arms}, measure.column)
     pairs = {
         label: (far(arm, measure), far(plain[_rate(arm)], measure))
         for label, arm in tried.items()
         if not {label, _missing(plain[_rate(arm)])} & set(dull)
     }
+    if not pairs:
+        raise Untested(
+            f"the study {study.name} has no remedy and {UNKNOWN} that both learned what they were trained on"
+        )
+    if complete is not None and not {TOLD, *guided} & set(dull):
+        pairs |= {label: (far(arm, measure), far(complete, measure)) for label, arm in guided.items()}
     contrasts = compare(pairs, f"the study {study.name}")
-    word, tone = chip(contrasts, "a remedy helps", "none helps", "higher")
+    remedies = [one for one in contrasts if one.label in tried]
+    word, tone = chip(remedies, "a remedy helps", "none helps", "higher")
     guesses = {label for label, arm in tried.items() if _remedy(arm) == INSTEAD["imputed"]}
-    main = [one for one in contrasts if one.label in guesses] or list(contrasts)
+    main = [one for one in remedies if one.label in guesses] or remedies
     texts = []
     for rate, arm in plain.items():
-        own = [one for one in contrasts if _rate(tried[one.label]) == rate]
+        own = [one for one in remedies if _rate(tried[one.label]) == rate]
         share = share_text(interval(values(far(arm, measure)), share=True))
         texts += (
             [f"with {_share(arm)} missing (unknown: {share}) level-2 is {listing(own, f', {_share(arm)}')}"]
@@ -116,7 +130,11 @@ def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     ceiling = None if complete is None else interval(values(far(complete, measure)), share=True)
     if ceiling is not None:
         answer += f"; a model that is told everything draws {share_text(ceiling)}"
-    named = {"told everything": complete} if complete is not None else {}
+    arms = {**guided, **arms}
+    without = [one for one in contrasts if one.label in guided]
+    if without:
+        beside = [f"{one.text} for {one.label}" for one in remedies if tried[one.label].setting("generator.guidance")]
+        answer += f", and against it level-2 is {listing(without)}" + (f", beside {join(beside)}" if beside else "")
     curves = {label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))}
     hues = {UNKNOWN: "grey", INSTEAD["imputed"]: "blue", INSTEAD["zero"]: "red"}
     rows = [Row(label, hues.get(_remedy(arm), "violet"), values(far(arm, measure))) for label, arm in _ordered(arms)]
@@ -134,11 +152,20 @@ def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found
                 "Level-2, by share of labels that lack a factor",
                 tuple(rows),
                 None if ceiling is None else ceiling.mean,
-                "told everything",
+                TOLD,
             ),
-            Gains("Less unknown", contrasts),
+            Gains(f"Less unknown (0\u00a0%: less {TOLD})" if without else "Less unknown", contrasts),
         ),
-        limits=(*dull.values(), *numbers.still_moving(curves)),
+        limits=(*dull.values(), *map(_needs, guided.values()), *numbers.still_moving(curves)),
+    )
+
+
+def _needs(control: Arm) -> str:
+    """In what the guided model that lacks no label differs from the one that is told everything, beside guidance."""
+    withheld = 100 * float(control.setting("conditioning.drop_all") or 0)
+    return (
+        f"Where no label lacks a factor, the model is {_remedy(control)}, which needs training with nothing told at "
+        f"all ({withheld:.0f}\u00a0% of the labels); the model that is {TOLD} is trained without that."
     )
 
 
