@@ -17,7 +17,7 @@ STUDIES = {
     "C5": ("jepa-layers", "jepa"),
     "E1": ("early", "objectives-long", "objectives", "spread", "discrete", "jepa", "as_published"),
     "E2": ("conditioning",),
-    "E3": ("tokenizers", "early", "objectives-long", "objectives", "as_published"),
+    "E3": ("tokenizers", "objectives-long", "objectives", "as_published", "early"),
 }
 """The studies that can answer each claim or explanation, the best first: it gives the verdict, the others stand
 beside."""

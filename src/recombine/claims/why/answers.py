@@ -96,6 +96,7 @@ class Explained:
     panels: tuple[Panel, ...]
     notes: tuple[str, ...] = ()
     beside: tuple[StudyTable, ...] = ()  # other studies that it was read from
+    counted: str = ""  # what was counted, where it is not what is right and valid
 
     @property
     def word(self) -> Word:
@@ -159,7 +160,7 @@ class Answer:
             "question": self.explanation.question,
             "answer": self.text,
             "word": self.word,
-            "measure": self.explanation.measure,
+            "measure": ", ".join(filter(None, [self.explanation.measure, found.counted if found else ""])),
             "ours": found.ours.mean if found else None,
             "interval": [found.ours.low, found.ours.high] if found and known else None,
             "seeds": found.ours.n if found else 0,

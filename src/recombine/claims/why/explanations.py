@@ -23,11 +23,13 @@ def explain(studies: Mapping[str, StudyTable], explanations: Sequence[Explanatio
 
 def ask_why(one: Explanation, studies: Mapping[str, StudyTable]) -> Answer:
     """One answer: that of the best study that can give it, with what the others say beside it; also that there is
-    nothing to explain in them."""
+    nothing to explain in them. A study that answers with what is right and valid is better than any that can only
+    answer with what the probe names right."""
     found, reasons = put(one.studies, one.judge, studies)
     if not found:
         return Answer(one, None, (no_answer(one.studies, reasons, studies),))
-    first = next((other for other in found if other.word != "cannot tell"), found[0])
+    best = [other for other in found if not other.counted] or found
+    first = next((other for other in best if other.word != "cannot tell"), best[0])
     evidence = [*first.notes, *(_same_on(other) for other in found if other is not first)]
     evidence += [sentence(str(reason)) for reason in reasons if isinstance(reason, NothingToExplain)]
     limits = [one.caveat] if one.caveat else []
@@ -40,7 +42,8 @@ def ask_why(one: Explanation, studies: Mapping[str, StudyTable]) -> Answer:
 
 def _same_on(other: Explained) -> str:
     said = "; ".join(f"{one.rival}: {one.word}" for one in other.outcomes)
-    return f"The same test on the study {other.study.name} ({other.ours.n} seeds): {said}."
+    counted = f", {other.counted}" if other.counted else ""
+    return f"The same test on the study {other.study.name} ({other.ours.n} seeds{counted}): {said}."
 
 
 def _otherwise(one: Explanation, first: Explained, studies: Mapping[str, StudyTable]) -> list[str]:

@@ -5,6 +5,17 @@ that come at different steps looks gradual, so the width of the mean curve is co
 widths. When something has risen is the step at which a seed's curve first reaches half of its own end; by how much
 level-2 comes after something else is the *lag*, as a share of the way to level-2's own half: 0 is together, 0.5 is
 twice as late.
+
+Two rules were added after `objectives` was seen, where 0 of 8 seeds compose on both tokens and the probe names most
+level-2 pictures right at the first evaluation; the study early, which they are for, had not been run.
+
+- *The probe's naming.* Where too few seeds compose on both tokens, right and valid, what is followed is how pictures
+  that the probe names right come up, valid or not. The answer says so, and a study that can answer with right and valid
+  pictures goes before one that cannot (`explanations.ask_why`).
+- *What had begun.* A seed that has 20 % of its own end at the first evaluation began to rise before anything was
+  measured; its width is not known, only bounds of it (`rise_bounds`). A rival is supported or contradicted where the
+  test says the same with the bounds that speak most for and most against it. The same holds of half steps. Where fewer
+  than *fewest seeds* have less than 80 % of their end at the first evaluation, on both tokens, nothing can be seen.
 """
 
 from collections.abc import Mapping
@@ -13,11 +24,41 @@ import numpy as np
 
 from recombine.claims import lookup, testing
 from recombine.claims.tables import FAR, Arm, Curve, Measure, StudyTable, over_time
-from recombine.claims.testing import COMPOSES, as_interval
-from recombine.claims.tokenizer import COLOURS, VAE, VQ, WIDER, crossing, find, risen, width, width_text, widths
-from recombine.claims.verdicts import Extra, Threshold, Untested
-from recombine.claims.why.answers import Dots, Explained, Explanation, Line, Lines, Outcome, Said, above_zero
-from recombine.judges.statistics import Interval, equivalent, interval, paired
+from recombine.claims.testing import COMPOSES, possible
+from recombine.claims.tokenizer import VAE, VQ, WIDER, find, risen, width_text, widths
+from recombine.claims.verdicts import Threshold
+from recombine.claims.why.answers import (
+    Explained,
+    Explanation,
+    NothingToExplain,
+    Outcome,
+    Said,
+    above_zero,
+)
+from recombine.claims.why.cells import NAMED
+from recombine.claims.why.rise_beside import (
+    NEAR,
+    TRAINED,
+    VALID,
+    begun,
+    by_the_probe,
+    near,
+    panels,
+    range_text,
+    signed,
+    spread_of_halves,
+)
+from recombine.claims.why.rise_bounds import (
+    Bounds,
+    difference,
+    half_steps,
+    lags,
+    mean_width,
+    own_widths,
+    still_to_come,
+    width_between,
+)
+from recombine.judges.statistics import Interval, equivalent, paired
 from recombine.report.words import join, p_value
 
 LAG = Threshold(
@@ -39,26 +80,22 @@ RIVALS = {
     WRONG_FIRST: "Composing is learned by itself: with both tokens level-2 pictures are valid first, of another "
     "composition, and right only later.",
 }
-TRAINED, NEAR, VALID = "trained", "level-1", "valid level-2"
 WITH: Mapping[str, tuple[str | None, int]] = {TRAINED: (None, 0), NEAR: (None, 1), VALID: ("valid", FAR)}
 """What level-2's rise is compared with: the column (None: the one that is judged) and the level."""
+COUNTED = "as the probe names pictures, valid or not"
 
 
 def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure) -> Explained:
+    """Falls back on the probe's naming where too few seeds compose, right and valid."""
     testing.column_there(study, measure)
     arms = find(study)
     seeds = testing.agreed_seeds(study, list(arms.values()))
-    up = risen(arms, measure.column, seeds)
-    if len(up) < testing.FEWEST_SEEDS.value:
-        raise Untested(
-            f"in the study {study.name} {len(up)} of {len(seeds)} seeds compose on both tokens, too few to see how "
-            "level-2 rises"
-        )
-    curves = {label: chosen(arm.curve(measure.column), up) for label, arm in arms.items()}
-    found = {label: widths(curve, up) for label, curve in curves.items()}
-    own = {label: values for label, (values, _) in found.items()}
-    finest = {label: seen for label, (_, seen) in found.items()}
-    halves = {label: _halves(arm, measure.column, up) for label, arm in arms.items()}
+    column, up, few = _composing(study, arms, measure, seeds)
+    curves = {label: chosen(arm.curve(column), up) for label, arm in arms.items()}
+    _visible(study, curves, few)
+    own = {label: own_widths(curve) for label, curve in curves.items()}
+    finest = {label: widths(curve, up)[1] for label, curve in curves.items()}
+    halves = {label: _halves(arm, column, up) for label, arm in arms.items()}
     outcomes = (
         _sharpness(own, finest),
         _spread(own, curves),
@@ -66,19 +103,54 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         _after(WRONG_FIRST, VALID, arms, halves),
     )
     notes = (
-        _near(halves),
-        _spread_of_halves(halves),
+        by_the_probe(few, arms, up) if few else "",
+        begun(own, curves),
+        near(halves),
+        spread_of_halves(halves, curves),
         "The published curves are one run each: no mean made them gradual.",
     )
+    said = _answer({one.rival: one.word for one in outcomes}, own)
     return Explained(
         study=study,
-        answer=_answer({one.rival: one.word for one in outcomes}, own),
+        answer=f"By the probe's naming alone, valid or not: {said[0].lower()}{said[1:]}" if few else said,
         outcomes=outcomes,
-        ours=as_interval(paired(own[VAE], own[VQ])),
+        ours=possible(difference(own[VAE], own[VQ])),
         arms={label: arm.name for label, arm in arms.items()},
-        panels=_panels(arms, curves, own, halves),
+        panels=panels(arms, curves, own, halves, "named right" if few else ""),
         notes=tuple(note for note in notes if note),
+        counted=COUNTED if few else "",
     )
+
+
+def _composing(
+    study: StudyTable, arms: Mapping[str, Arm], measure: Measure, seeds: list[int]
+) -> tuple[str, list[int], str]:
+    """The column that is followed, the seeds that compose by it on both tokens, and, where it is the probe's naming
+    for want of seeds that compose right and valid, how many do."""
+    up = risen(arms, measure.column, seeds)
+    if len(up) >= testing.FEWEST_SEEDS.value:
+        return measure.column, up, ""
+    few = f"{len(up)} of {len(seeds)} seeds compose on both tokens"
+    if measure.column != NAMED and NAMED in study.columns:
+        few += ", right and valid"
+        named = risen(arms, NAMED, seeds)
+        if len(named) >= testing.FEWEST_SEEDS.value:
+            return NAMED, named, few
+        few += f" ({len(named)} by the probe's naming alone)"
+    raise NothingToExplain(f"in the study {study.name} {few}, too few to see how level-2 rises")
+
+
+def _visible(study: StudyTable, curves: Mapping[str, Curve], few: str) -> None:
+    """Raises where the first evaluation comes too late to see a rise."""
+    to_come = np.logical_and.reduce([still_to_come(curve) for curve in curves.values()])
+    if to_come.sum() < testing.FEWEST_SEEDS.value:
+        first = max(int(curve.steps[0]) for curve in curves.values())
+        before = f"{few}, and by the probe's naming alone " if few else ""
+        raise NothingToExplain(
+            f"in the study {study.name} {before}{(~to_come).sum()} of {len(to_come)} seeds have most of their level-2 "
+            f"(80 % of their end, on one of the tokens at least) at the first evaluation already, step {first:,}, so "
+            "how level-2 rises cannot be seen"
+        )
 
 
 def chosen(curve: Curve, seeds: list[int]) -> Curve:
@@ -86,29 +158,22 @@ def chosen(curve: Curve, seeds: list[int]) -> Curve:
     return Curve(curve.steps, tuple(seeds), curve.values[:, [curve.seeds.index(seed) for seed in seeds]])
 
 
-def half_steps(curve: Curve) -> np.ndarray:
-    """The step at which each seed first reaches half of its own end, (S,)."""
-    ends = over_time(curve.values, "last fifth")
-    return np.array([crossing(curve.steps, values, end / 2) for values, end in zip(curve.values.T, ends, strict=True)])
-
-
-def excess(curve: Curve, own: np.ndarray) -> Interval:
-    """By how much the mean curve is wider than its seeds' own widths (S,) are on average, with the bootstrap's
-    interval: seeds drawn again with replacement. At 97.5 %, so that those of two kinds of tokens hold together at 95 %.
-    Draws have fewer different seeds than there are, so it errs towards too little."""
-    n = len(own)
+def excess(curve: Curve) -> Interval:
+    """By how much the mean curve is wider than its seeds' own widths are on average, with the bootstrap's interval:
+    seeds drawn again with replacement. At 97.5 %, so that those of two kinds of tokens hold together at 95 %. Draws
+    have fewer different seeds than there are, so it errs towards too little. Where a rise had begun, the ends hold
+    whatever its width is."""
+    own = own_widths(curve)
+    n = len(own.least)
     draws = np.random.default_rng(0).integers(0, n, (DRAWS, n))
-    found = [width(curve.steps, curve.values[:, kept].mean(axis=1))[0] - own[kept].mean() for kept in draws]
-    low, high = np.quantile(found, [0.0125, 0.9875])
-    return Interval(_mean_width(curve) - float(own.mean()), float(low), float(high), n)
+    means = np.array([width_between(curve.steps, curve.values[:, kept].mean(axis=1)) for kept in draws])
+    least, most = means[:, 0] - own.most[draws].mean(axis=1), means[:, 1] - own.least[draws].mean(axis=1)
+    low, high = np.quantile(least, 0.0125), np.quantile(most, 0.9875)
+    return Interval(sum(mean_width(curve)) / 2 - own.middle, float(low), float(high), n)
 
 
-def _mean_width(curve: Curve) -> float:
-    return width(curve.steps, curve.values.mean(axis=1))[0]
-
-
-def _halves(arm: Arm, column: str, seeds: list[int]) -> dict[str, np.ndarray]:
-    """Half steps (S,) of level-2, and of what its rise is compared with, where that rises too."""
+def _halves(arm: Arm, column: str, seeds: list[int]) -> dict[str, Bounds]:
+    """Half steps of level-2, and of what its rise is compared with, where that rises too."""
     found = {"level-2": half_steps(chosen(arm.curve(column), seeds))}
     for label, (other, level) in WITH.items():
         curve = arm.study.curve(arm.name, level, other or column)
@@ -117,108 +182,87 @@ def _halves(arm: Arm, column: str, seeds: list[int]) -> dict[str, np.ndarray]:
     return found
 
 
-def _sharpness(own: Mapping[str, np.ndarray], finest: Mapping[str, float]) -> Outcome:
-    test = paired(own[VAE], own[VQ])
-    spans = {label: interval(values, share=True) for label, values in own.items()}
-    p = 1.0 if test.p is None else test.p
+def _sharpness(own: Mapping[str, Bounds], finest: Mapping[str, float]) -> Outcome:
+    found = difference(own[VAE], own[VQ])
+    spans = {label: one.interval(share=True) for label, one in own.items()}
+    p = paired(own[VAE].least, own[VQ].least).p
+    known = not any(one.unknown for one in own.values())
+    tested = p_value(1.0 if p is None else p) if known else "not every width is known"
     sentence = (
         f"The seeds' own rises have width {width_text(spans[VAE])} with VAE and {width_text(spans[VQ])} with VQ tokens "
-        f"({_signed(test.mean)}, {p_value(p)}; 0 is a jump, 0.75 a straight line)"
+        f"({signed(found.mean)}, {tested}; 0 is a jump, 0.75 a straight line)"
     )
-    if all(spans[label].mean <= finest[label] for label in own):
+    if all(own[label].least.mean() <= finest[label] for label in own):
         finer = max(finest.values())
         return Outcome(SHARPNESS, "cannot tell", f"{sentence}; the evaluations cannot show less than {finer:.2f}.")
+    words = {_wider(own[VAE].least, own[VQ].most), _wider(own[VAE].most, own[VQ].least)}
+    return Outcome(SHARPNESS, words.pop() if len(words) == 1 else "cannot tell", f"{sentence}.")
+
+
+def _wider(vae: np.ndarray, vq: np.ndarray) -> Said:
+    """Whether widths (S,) are clearly greater with VAE tokens."""
+    test = paired(vae, vq)
+    p = 1.0 if test.p is None else test.p
     if testing.is_clear(test, p) and test.mean >= WIDER.value:
-        return Outcome(SHARPNESS, "supported", f"{sentence}.")
-    alike = equivalent(own[VAE], own[VQ], WIDER.value, testing.CLEAR.value).equivalent
+        return "supported"
+    alike = equivalent(vae, vq, WIDER.value, testing.CLEAR.value).equivalent
     turned = test.mean < 0 and p < testing.CLEAR.value
-    return Outcome(SHARPNESS, "contradicted" if alike or turned else "cannot tell", f"{sentence}.")
+    return "contradicted" if alike or turned else "cannot tell"
 
 
-def _spread(own: Mapping[str, np.ndarray], curves: Mapping[str, Curve]) -> Outcome:
-    means = {label: _mean_width(curve) for label, curve in curves.items()}
-    more = {label: excess(curve, own[label]) for label, curve in curves.items()}
+def _spread(own: Mapping[str, Bounds], curves: Mapping[str, Curve]) -> Outcome:
+    means = {label: mean_width(curve) for label, curve in curves.items()}
+    more = {label: excess(curve) for label, curve in curves.items()}
+    surely = {label: least - own[label].most.mean() for label, (least, _) in means.items()}
     texts = [
-        f"{means[label]:.2f} with {label} where the seeds' own are {own[label].mean():.2f}, {_range(more[label])}"
+        f"{sum(means[label]) / 2:.2f} with {label} where the seeds' own are {own[label].middle:.2f}, "
+        f"{range_text(more[label])}"
         for label in curves
     ]
     word: Said = "cannot tell"
-    if any(one.low is not None and one.low > 0 and one.mean >= WIDER.value for one in more.values()):
+    if any(one.low is not None and one.low > 0 and surely[label] >= WIDER.value for label, one in more.items()):
         word = "supported"
     elif all(one.high is not None and one.high < WIDER.value for one in more.values()):
         word = "contradicted"
     return Outcome(SPREAD, word, f"The mean curve has width {join(texts)}.")
 
 
-def lags(halves: Mapping[str, np.ndarray], label: str) -> np.ndarray:
-    """By how much level-2 comes after something, as a share of the way to its own half, (S,)."""
-    return (halves["level-2"] - halves[label]) / halves["level-2"]
-
-
-def _after(rival: str, label: str, arms: Mapping[str, Arm], halves: Mapping[str, Mapping[str, np.ndarray]]) -> Outcome:
+def _after(rival: str, label: str, arms: Mapping[str, Arm], halves: Mapping[str, Mapping[str, Bounds]]) -> Outcome:
     """Does level-2 rise together with something, or after it? The rival TOGETHER says the one, WRONG_FIRST the other;
-    both say it of both tokens, so that one that clearly does otherwise contradicts them."""
+    both say it of both tokens, so that one that clearly does otherwise contradicts them. Where half of level-2 was
+    there before the first evaluation, what it came after cannot be told."""
     if any(label not in one for one in halves.values()):
         return Outcome(rival, "cannot tell", f"Not every seed ends with half of {label} drawn.")
-    found = {name: lags(one, label) for name, one in halves.items()}
-    tests = {name: above_zero(values) for name, values in found.items()}
+    found = {name: lags(one, label) for name, one in halves.items() if not one["level-2"].unknown}
+    tests = {name: above_zero(values.least) for name, values in found.items()}
     p = testing.corrected(tests)
-    seen = {}
+    seen = dict.fromkeys(halves, "open")
     for name, values in found.items():
         gap = float(np.diff(np.concatenate([[0.0], arms[name].curve().steps])).max())
-        fine = gap / float(halves[name]["level-2"].mean()) <= LAG.value
+        fine = gap / float(halves[name]["level-2"].least.mean()) <= LAG.value
+        ends = (values.least, values.most)
         if testing.is_clear(tests[name], p[name]) and tests[name].mean >= LAG.value:
             seen[name] = "after"
-        elif fine and equivalent(values, 0 * values, LAG.value, testing.CLEAR.value).equivalent:
+        elif fine and all(equivalent(end, 0 * end, LAG.value, testing.CLEAR.value).equivalent for end in ends):
             seen[name] = "together"
-        else:
-            seen[name] = "open"
     wanted, other = ("together", "after") if rival == TOGETHER else ("after", "together")
     word: Said = "cannot tell"
     if other in seen.values():
         word = "contradicted"
     elif all(one == wanted for one in seen.values()):
         word = "supported"
-    texts = [f"{_range(interval(values))} with {name}" for name, values in found.items()]
     what = "trained compositions" if label == TRAINED else "the validity of level-2 pictures"
-    return Outcome(rival, word, f"Level-2 lags behind {what} by {join(texts)} (0 is together, 0.5 twice as late).")
+    texts = [f"{range_text(values.interval())} with {name}" for name, values in found.items()]
+    sentence = f"Level-2 lags behind {what} by {join(texts)} (0 is together, 0.5 twice as late)." if texts else ""
+    missed = [name for name in halves if name not in found]
+    if missed:
+        late = f"With {join(missed)} some seeds have half of their level-2 at the first evaluation already: what it"
+        sentence = f"{sentence} {late} came after is not known.".strip()
+    return Outcome(rival, word, sentence)
 
 
-def _near(halves: Mapping[str, Mapping[str, np.ndarray]]) -> str:
-    texts = [f"{_range(interval(lags(one, NEAR)))} with {name}" for name, one in halves.items() if NEAR in one]
-    return f"Level-2 lags behind level-1 by {join(texts)}." if texts else ""
-
-
-def _spread_of_halves(halves: Mapping[str, Mapping[str, np.ndarray]]) -> str:
-    """When seeds reach half of their end, and whether that varies more with one kind of tokens: paired distances from
-    the median, each as a share of it."""
-    steps = {name: one["level-2"] for name, one in halves.items()}
-    away = {name: np.abs(values / np.median(values) - 1) for name, values in steps.items()}
-    test = paired(away[VAE], away[VQ])
-    texts = [f"{values.mean():,.0f} ± {values.std(ddof=1):,.0f} with {name}" for name, values in steps.items()]
-    p = 1.0 if test.p is None else test.p
-    varies = (
-        f"varies more between seeds with {VAE if test.mean > 0 else VQ}" if p < testing.CLEAR.value else "varies alike"
-    )
-    return (
-        f"Half of level-2's end is reached at step {join(texts)} (mean and standard deviation); it {varies} "
-        f"({p_value(p)})."
-    )
-
-
-def _range(found: Interval) -> str:
-    if found.low is None or found.high is None:
-        return _signed(found.mean)
-    return f"{_signed(found.mean)} ({_signed(found.low)} to {_signed(found.high)})"
-
-
-def _signed(value: float) -> str:
-    text = f"{value:+.2f}"
-    return text.replace("-", "\u2212") if float(text) else "0"
-
-
-def _answer(words: Mapping[str, Said], own: Mapping[str, np.ndarray]) -> str:
-    numbers = f"{own[VAE].mean():.2f} against {own[VQ].mean():.2f}"
+def _answer(words: Mapping[str, Said], own: Mapping[str, Bounds]) -> str:
+    numbers = f"{_about(own[VAE])} against {_about(own[VQ])}"
     first = {
         "supported": f"Each single seed rises more gradually on VAE tokens (width {numbers})",
         "contradicted": f"Single seeds do not rise more gradually on VAE tokens (width {numbers})",
@@ -235,32 +279,13 @@ def _answer(words: Mapping[str, Said], own: Mapping[str, np.ndarray]) -> str:
     elif words[WRONG_FIRST] == "supported":
         order = "On both, level-2 pictures are valid before they are right."
     elif words[TOGETHER] == "contradicted":
-        order = "Level-2 comes clearly after the trained compositions."
+        order = "On one of the tokens at least, level-2 comes clearly after the trained compositions."
     return f"{first}{mean}. {order}"
 
 
-def _panels(
-    arms: Mapping[str, Arm],
-    curves: Mapping[str, Curve],
-    own: Mapping[str, np.ndarray],
-    halves: Mapping[str, Mapping[str, np.ndarray]],
-) -> tuple[Lines, Lines, Dots]:
-    """Half steps are shown as shares of the training."""
-    lines = {
-        label: Lines(f"Every seed on {label} tokens", (Line(label, COLOURS[label], curve.steps, curve.values),), True)
-        for label, curve in curves.items()
-    }
-    rows = [
-        Extra(f"width, {label}", tuple(own[label]), COLOURS[label], _mean_width(curve))
-        for label, curve in curves.items()
-    ]
-    rows += [
-        Extra(f"half of {what}, {label}", tuple(halves[label][what] / arms[label].steps), COLOURS[label])
-        for what in (TRAINED, VALID, "level-2")
-        for label in curves
-        if what in halves[label]
-    ]
-    return lines[VAE], lines[VQ], Dots("Width, and when half is reached", tuple(rows), "width of the mean curve")
+def _about(own: Bounds) -> str:
+    """A mean width; between which it lies where some are not known."""
+    return f"{own.least.mean():.2f} to {own.most.mean():.2f}" if own.unknown else f"{own.middle:.2f}"
 
 
 EXPLANATION = Explanation(
