@@ -78,29 +78,54 @@ def _unlike(axes: np.ndarray) -> np.ndarray:
     return axes
 
 
+BY_DEPTH = (("relative", "error over blank"), ("joint_probe_only", "found within 1"))  # what is drawn by depth
+
+
 def depth_figure(arms: dict[str, ArmNumbers]) -> "Figure":
-    """Error relative to blank, and share found within 1, by depth inside the hole: mean and range over members."""
-    figure = _figure(11.0, 3.9)
-    left, right = _unlike(figure.subplots(1, 2))
-    for arm in list(arms.values())[:MOST_ARMS]:
-        for axis, word in ((left, "relative"), (right, "joint_probe_only")):
-            lines = np.array([arm.members(word, arm.depth == depth) for depth in arm.depths])  # (depths, M)
-            line = axis.plot(arm.depths, lines.mean(1), markersize=3, label=arm.name)[0]
-            axis.fill_between(arm.depths, lines.min(1), lines.max(1), color=line.get_color(), alpha=0.15, linewidth=0)
-    unit = "pixels" if all(arm.is_plane for arm in arms.values()) else "degrees"
-    left.axhline(1.0, color="0.4", linewidth=1, linestyle="--")
-    left.text(0.01, 1.0, "a blank image", transform=left.get_yaxis_transform(), ha="left", va="bottom", fontsize=8)
-    left.set_yscale("log")
-    left.set_ylabel("squared error, relative to blank")
-    right.set_ylabel(f"share found within 1 {unit[:-1]}")
-    right.set_ylim(-0.03, 1.03)
-    for axis in (left, right):
-        axis.set_xlabel(
-            f"depth inside the hole ({unit}; the rim is 0)" if unit == "pixels" else "degrees from its edge"
-        )
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.grid(alpha=0.3)
-    right.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+    """Error relative to blank, and share found within 1, by depth inside the hole. An arm has two panels, one above the
+    other: its seeds thin, their mean thick, the means of all other arms grey."""
+    shown = list(arms.values())[:MOST_ARMS]
+    columns = min(4, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = _figure(max(2.75 * columns, 5.5), 3.4 * rows + 0.2)
+    axes = figure.subplots(2 * rows, columns, squeeze=False, sharex="all", sharey="row")
+    lines = {
+        (arm.name, word): np.array([arm.members(word, arm.depth == depth) for depth in arm.depths])  # (depths, M)
+        for arm in shown
+        for word, _ in BY_DEPTH
+    }
+    errors = np.concatenate([lines[arm.name, "relative"].ravel() for arm in shown])
+    errors = errors[np.isfinite(errors) & (errors > 0)]
+    low, high = errors.min(initial=0.3), errors.max(initial=2.0)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for i, own in enumerate(shown):
+        row, column = divmod(i, columns)
+        for under, (word, label) in enumerate(BY_DEPTH):
+            axis = axes[2 * row + under, column]
+            axis.set_axis_on()
+            for other in shown:
+                if other is not own:
+                    axis.plot(other.depths, lines[other.name, word].mean(1), color="0.82", linewidth=0.9, zorder=1)
+            axis.plot(own.depths, lines[own.name, word], color="#1a86c8", linewidth=0.6, alpha=0.5, zorder=2)
+            axis.plot(own.depths, lines[own.name, word].mean(1), color="#0b5e94", linewidth=2, zorder=3)
+            axis.grid(alpha=0.3)
+            axis.tick_params(labelsize=8)
+            if word == "relative":
+                axis.axhline(1.0, color="0.4", linewidth=1, linestyle="--")
+                axis.set_yscale("log")
+                axis.set_ylim(low / 1.5, high * 1.5)
+                axis.set_title(own.name, fontsize=9.5)
+            else:
+                axis.set_ylim(-0.05, 1.05)
+                axis.xaxis.get_major_locator().set_params(integer=True)
+                axis.tick_params(labelbottom=i + columns >= len(shown))  # the last of its column
+            if column == 0:
+                axis.set_ylabel(label, fontsize=8.5)
+    where = "depth inside the hole, in pixels (the rim is 0)"
+    if not all(arm.is_plane for arm in shown):
+        where = "degrees from the edge of the gap"
+    figure.supxlabel(f"{where}; dashed: a blank image", fontsize=9)
     return figure
 
 
