@@ -12,7 +12,7 @@ from planted_planes import RENDERING, means, plant_plane, plant_planes
 from recombine.claims.ledger import CLAIMS, make_ledger, open_studies
 from recombine.claims.page import ours_text, page_text, published_text, write_page
 from recombine.claims.planes.judges import JUDGES
-from recombine.claims.planes.remedies import scaling
+from recombine.claims.planes.remedies import INNER, scaling
 from recombine.claims.planes.table import PlaneTable
 from recombine.claims.tables import open_study
 from recombine.claims.verdicts import Claim, Verdict
@@ -177,7 +177,8 @@ def test_the_library_has_the_arms_that_the_claims_look_for() -> None:
         sizes.name,
         sizes.resolved()["arms"],
         [
-            {"arm": arm, "layer": "picture", "measure": "hit", "region": "held_out", "seed": seed, "value": share}
+            {"arm": arm, "layer": "picture", "measure": measure, "region": region, "seed": seed, "value": share}
+            for measure, region in (("hit", "held_out"), ("joint", INNER))
             for arm, settings in sizes.arms.items()
             for seed in sizes.seeds
             for share in [min(1.0, (settings.data.images or 0) / settings.world.image_size**2 / 1.5)]

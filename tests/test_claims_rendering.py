@@ -20,7 +20,7 @@ from recombine.claims.planes.failures import (
 )
 from recombine.claims.planes.judges import JUDGES, THRESHOLDS, judge_of
 from recombine.claims.planes.parts import beside_limit
-from recombine.claims.planes.remedies import f5_low_rank, f6_stripes, f9_coordinates, scaling
+from recombine.claims.planes.remedies import INNER, f5_low_rank, f6_stripes, f9_coordinates, scaling
 from recombine.claims.planes.table import PlaneTable
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.verdicts import Untested, add_up
@@ -287,7 +287,8 @@ def grown(plain: float, striped: float) -> PlaneTable:
                 }
                 settings = arm(**words, data={"images": images, "stripes": stripes})
                 share = 1 / (1 + (need / images) ** 3 * (0.4 / 0.6) ** -1)
-                arms[f"{stripes}-{size}-{images}"] = (settings, numbers(share))
+                inner = {("picture", "joint", INNER): share}
+                arms[f"{stripes}-{size}-{images}"] = (settings, numbers(share) | inner)
     return table(arms, spread=0.03)
 
 

@@ -210,6 +210,7 @@ def test_a_scaling_study_is_told_by_its_needs(tmp_path):
     words["arms"] = {
         f"a-{size}-{count}": arm
         | {"world": arm["world"] | {"image_size": size}, "data": arm["data"] | {"images": count, "stripes": 0}}
+        | {"support": {"kind": "donut", "low": 2, "high": 5}}  # four pairs of it lie off the rim
         for size in (8, 12, 16)
         for count in (4, 8, 16, 32)
     }
@@ -217,7 +218,7 @@ def test_a_scaling_study_is_told_by_its_needs(tmp_path):
     study = read_rendering(tmp_path / "out")
     for name, arm in study.arms.items():
         _, size, count = name.split("-")
-        arm.values["joint_probe_only"][:] = 1 / (1 + (int(size) / int(count)) ** 3 * (0.4 / 0.6))
+        arm.values["joint"][:] = 1 / (1 + (int(size) / int(count)) ** 3 * (0.4 / 0.6))
     _, _, found = fits(scores_of(study)["bumps alone"])
     assert found.exponent == pytest.approx(1, abs=0.35) and "N to the power" in sentences(study)[0]
     assert scaling_figure(study).axes

@@ -118,7 +118,10 @@ class Claim:
         """A value of this claim's number, without its unit: "+58" points, "29 %", "+0.79"."""
         if self.unit == "points":
             return points(value)
-        return percent(value) if self.unit == "share" else f"{value:+.2f}".replace("-", "\u2212")
+        if self.unit == "share":
+            return percent(value)
+        digits = 2 if round(value, 2) or not value else 3  # an end that is not 0 does not look like 0
+        return f"{value:+.{digits}f}".replace("-", "\u2212")
 
     @property
     def unit_text(self) -> str:

@@ -1,24 +1,53 @@
 """The scaling part of a forced-rendering study: examples needed against the size of the image, and the fitted exponent.
 
 Arms are grouped by what they have in common but for image size, support and number of images: with stripes and without.
-Examples are all training images, stripes included; the score is the share of held-out pairs found within 1 pixel, the
-same as in claim F6. A study that varies fewer than three sizes or three numbers of images has no such part.
+Examples are all training images, stripes included. The score is the share right and valid of the held-out pairs off the
+rim (depth 1 and more), the same as in claim F6; why not of the whole hole, and not in place alone, and when that was
+chosen, is told in `recombine.anatomy.scaling`. A study that varies fewer than three sizes or three numbers of images,
+or whose holes are all rim, has no such part.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recombine.anatomy.scaling import EXACT, FEWEST_SIZES, Exponent, Needed, fit_exponent, needed_table
-from recombine.report.rendering_reading import FinishedRendering
+from recombine.anatomy.scaling import (
+    AT_MOST,
+    EXACT,
+    FEWEST_SIZES,
+    MORE_THAN,
+    Exponent,
+    Needed,
+    fit_exponent,
+    needed_table,
+)
+from recombine.report.figures import LINES
+from recombine.report.rendering_reading import ArmNumbers, FinishedRendering
+from recombine.report.words import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REACH = 0.6  # of the score; the predecessor's 60 % accuracy
-SCORE = "joint_probe_only"
+SCORE = "joint"  # right and valid
+OFF_RIM = 1.0  # the depth from which on a held-out pair counts: no trained bump lies within the pixel that is allowed
+WHAT = "of held-out bumps off the rim right and valid"
+WHO = {"bumps alone": "bumps alone", "with stripes": "bumps with stripes"}
+MARKS = {EXACT: "o", MORE_THAN: "^", AT_MOST: "v"}
+NOTES = {
+    EXACT: "dot: a seed's number",
+    MORE_THAN: "triangle up: not reached with so many",
+    AT_MOST: "triangle down: reached with the fewest tried",
+}
 
 Scores = dict[int, dict[float, np.ndarray]]  # by size, then by number of images: one score per seed, (S,)
+
+
+def score_of(arm: ArmNumbers) -> np.ndarray | None:
+    """One score per seed, (S,); None where the arm has no plane, or its hole no pair off the rim."""
+    inner = arm.depth >= OFF_RIM
+    return arm.members(SCORE, inner) if arm.is_plane and inner.any() else None
 
 
 def scores_of(study: FinishedRendering) -> dict[str, Scores]:
@@ -26,12 +55,12 @@ def scores_of(study: FinishedRendering) -> dict[str, Scores]:
     groups: dict[str, Scores] = {}
     for name, arm in study.arms.items():
         settings: dict[str, Any] = study.facts["arms"][name]["settings"]
-        images = settings["data"]["images"]
-        if images is None or not arm.is_plane:
+        images, score = settings["data"]["images"], score_of(arm)
+        if images is None or score is None:
             continue
         group = "with stripes" if settings["data"]["stripes"] else "bumps alone"
         size = int(settings["world"]["image_size"])
-        groups.setdefault(group, {}).setdefault(size, {})[float(images)] = arm.members(SCORE, ~arm.trained)
+        groups.setdefault(group, {}).setdefault(size, {})[float(images)] = score
 
     def whole(sizes: Scores) -> bool:
         counts = {len(by_count) for by_count in sizes.values()}
@@ -49,23 +78,104 @@ def fits(scores: Scores) -> tuple[list[int], Needed, Exponent]:
     return sizes, needed, fit_exponent(sizes, needed)
 
 
+def seen_text(found: Exponent) -> str:
+    """What a fit rests on: "4 of 5 sizes, 8 seeds, 20 % of their numbers censored". A size counts where at least half
+    of the seeds have an exact number; a number is censored where it is only known to be more than the most images
+    tried, or at most the fewest."""
+    seeds = f"{found.seeds} seed{'' if found.seeds == 1 else 's'}"
+    return f"{found.sizes} of {found.asked} sizes, {seeds}, {percent(found.censored)} of their numbers censored"
+
+
+def reached_text(who: str, found: Exponent) -> str:
+    """Where some reach the score: "bumps alone reach it at no size up to 4,096 images (0 of 5 sizes by half of the
+    seeds, 8 seeds, 100 % of their numbers censored)". With the fewest images tried is reached too."""
+    beyond = found.needed.examples[found.needed.known == MORE_THAN]
+    up_to = f" up to {beyond.max():,.0f} images" if len(beyond) else ""
+    where = "no size" if not found.reached else f"{found.reached} of {found.asked} sizes"
+    count = f"{found.reached} of {found.asked} sizes by half of the seeds"
+    exact = f"{count}, with an exact number {found.sizes}" if found.sizes < found.reached else count
+    seeds = f"{found.seeds} seed{'' if found.seeds == 1 else 's'}"
+    return f"{who} reach it at {where}{up_to} ({exact}; {seeds}, {percent(found.censored)} of their numbers censored)"
+
+
 def sentences(study: FinishedRendering) -> list[str]:
     """What the fits say; empty where the study is none of scaling."""
     lines = []
     for group, scores in scores_of(study).items():
-        sizes, _, found = fits(scores)
+        _, _, found = fits(scores)
         if np.isnan(found.exponent):
             lines.append(
-                f"{group}: at {found.sizes} of {len(sizes)} sizes half of the seeds come to put {REACH:.0%} of the "
-                "held-out pairs in place within the numbers of images tried, which is too few for an exponent."
+                f"{group}: the goal is {percent(REACH)} {WHAT}, and {reached_text(WHO[group], found)}. There is no "
+                f"exponent, which needs {FEWEST_SIZES} sizes with exact numbers."
             )
         else:
             ends = f"95 % interval {found.low:.2f} to {found.high:.2f}; " if found.seeds > 1 else ""
             lines.append(
-                f"{group}: the number of images needed to put {REACH:.0%} of the held-out pairs in place grows as N to "
-                f"the power {found.exponent:.2f} ({ends}{len(sizes)} sizes, seeds: {found.seeds})."
+                f"{group}: the number of images needed to draw {percent(REACH)} {WHAT} grows as N to the power "
+                f"{found.exponent:.2f} ({ends}{seen_text(found)})."
             )
     return lines
+
+
+def draw_needed(axes: Any, groups: Mapping[str, Scores]) -> None:
+    """Images needed against size on logarithmic axes, seeds side by side: a dot where the number is exact, an open
+    triangle up where it is more than the most images tried, and down where at most the fewest. A line is drawn only
+    where there is an exponent."""
+    from matplotlib.lines import Line2D
+
+    handles, sizes, tried, kinds = [], set[int](), set[float](), set[int]()
+    for place, (group, scores) in enumerate(groups.items()):
+        at, needed, found = fits(scores)
+        sizes |= set(at)
+        tried |= {count for by_count in scores.values() for count in by_count}
+        kinds |= set(needed.known.ravel().tolist())
+        x, colour = np.array(at, dtype=np.float64), LINES[place]
+        # Seeds a little apart, and each group on its own side of the size.
+        apart = 0.003 * (np.arange(found.seeds) - (found.seeds - 1) / 2) + 0.03 * (place - (len(groups) - 1) / 2)
+        places = np.exp(np.log(x)[None] + apart[:, None])  # (S, Z)
+        for known, mark in MARKS.items():
+            some = needed.known == known
+            face = colour if known == EXACT else "none"
+            axes.plot(places[some], needed.examples[some], mark, color=colour, markerfacecolor=face, markersize=4)
+        fitted = not np.isnan(found.exponent)
+        if fitted:
+            axes.plot(x, found.constant * x**found.exponent, color=colour, linewidth=1.8)
+        words = f"N^{found.exponent:.2f}" if fitted else f"no exponent, {found.reached} of {found.asked} sizes reached"
+        handles.append(Line2D([], [], color=colour, linewidth=1.8 if fitted else 0, label=f"{group}: {words}"))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    plain_ticks(axes.xaxis, sorted(sizes))
+    plain_ticks(axes.yaxis, sorted(tried))
+    axes.set_xlim(min(sizes) / 1.08, max(sizes) * 1.08)
+    axes.set_ylim(min(tried) / 1.5, max(tried) * 1.5)
+    axes.set_xlabel("image size N")
+    # Above the axes, where a key cannot be taken for numbers; its words have the colours.
+    key = axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), fontsize=8, frameon=False)
+    for text, handle in zip(key.get_texts(), handles, strict=True):
+        text.set_color(handle.get_color())
+    note = "; ".join(words for known, words in NOTES.items() if known in kinds)
+    axes.annotate(
+        note,
+        (0, 0),
+        (0, -34),
+        "axes fraction",
+        "offset points",
+        fontsize=7,
+        color="0.4",
+        va="top",
+        annotation_clip=False,
+    )
+
+
+def plain_ticks(axis: Any, values: list[Any]) -> None:
+    """These values as plain numbers on a logarithmic axis, every second one where there are many, and no others: those
+    between powers of ten run into each other on a short range."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+    shown = values[:: 1 + len(values) // 9]
+    axis.set_major_locator(FixedLocator(shown))
+    axis.set_major_formatter(FixedFormatter([f"{value:,.0f}" for value in shown]))
+    axis.set_minor_locator(NullLocator())
 
 
 def scaling_figure(study: FinishedRendering) -> "Figure":
@@ -73,37 +183,27 @@ def scaling_figure(study: FinishedRendering) -> "Figure":
     from matplotlib.figure import Figure
 
     groups = scores_of(study)
-    figure = Figure(figsize=(4.6 * (len(groups) + 1), 3.9), layout="constrained")
+    figure = Figure(figsize=(4.6 * (len(groups) + 1), 4.3), layout="constrained")
     axes = figure.subplots(1, len(groups) + 1)
-    right = axes[-1]
-    drawn = False
-    for place, (axis, (group, scores)) in enumerate(zip(axes, groups.items(), strict=False)):
+    for axis, (group, scores) in zip(axes, groups.items(), strict=False):
         for shade, (size, by_count) in enumerate(sorted(scores.items())):
             counts = sorted(by_count)
             means = [by_count[count].mean() for count in counts]
             grey = str(0.75 - 0.7 * shade / len(scores))
-            axis.plot(counts, means, marker="o", markersize=3, color=grey, label=f"N = {size}")
+            axis.plot(counts, means, marker="o", markersize=3, color=grey, label=f"{size}")
         axis.axhline(REACH, color="0.5", linewidth=1, linestyle="--")
         axis.set_xscale("log")
+        plain_ticks(axis.xaxis, sorted({count for by_count in scores.values() for count in by_count}))
+        axis.tick_params(labelsize=8)
         axis.set_ylim(-0.03, 1.03)
         axis.set_xlabel("training images")
-        axis.set_ylabel("held out: found within 1 pixel")
-        axis.set_title(group, fontsize=10)
-        axis.legend(fontsize=8, frameon=False)
-        sizes, needed, found = fits(scores)
-        for column, size in enumerate(sizes):
-            there = needed.examples[needed.known[:, column] == EXACT, column]
-            right.plot([size] * len(there), there, "o", color=f"C{place}", alpha=0.4, markersize=4)
-            drawn |= len(there) > 0
-        label = group if np.isnan(found.exponent) else f"{group}: N^{found.exponent:.1f}"
-        right.plot([], [], "o", color=f"C{place}", label=label)
-        right.set_xticks(sizes, [str(size) for size in sizes])
-    if drawn:
-        right.set_xscale("log")
-        right.set_yscale("log")
-        right.set_xticks(sizes, [str(size) for size in sizes])
-        right.minorticks_off()
-    right.set_xlabel("image size N")
-    right.set_ylabel(f"images needed for {REACH:.0%}")
-    right.legend(fontsize=8, frameon=False)
+        axis.set_ylabel("held out, off the rim: right and valid")
+        axis.set_title(f"{group}, by image size", fontsize=10, loc="left", pad=24)
+        axis.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), ncols=len(scores), fontsize=8, frameon=False, columnspacing=0.9,
+            handlelength=1.2, borderaxespad=0.2,
+        )  # fmt: skip
+    axes[-1].tick_params(labelsize=8)
+    axes[-1].set_ylabel(f"images needed for {percent(REACH)}")
+    draw_needed(axes[-1], groups)
     return figure

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from recombine.errors import UserError
 from recombine.judges.statistics import Comparison, Interval, compare_arms, holm, summarize
 from recombine.report.reading import FEW_ARMS, Finished, some
+from recombine.studies.diverged import diverged_seeds, diverged_sentence
 
 CLEAR = 0.05
 """A difference is called one when its corrected p-value is below this."""
@@ -39,6 +41,8 @@ def span(low: float, high: float) -> str:
     if low == high:  # no spread was seen, which is not certainty
         return "seeds agree"
     digits = 0 if high - low >= 0.02 else 1
+    while digits < 4 and f"{100 * low:.{digits}f}" == f"{100 * high:.{digits}f}":  # 99.98–100.00, not 100.0–100.0
+        digits += 1
     return f"{100 * low:.{digits}f}–{100 * high:.{digits}f}\u00a0%"
 
 
@@ -270,9 +274,19 @@ def level_mean(
     return sum(known) / len(known) if known else None
 
 
+def diverged(study: Finished) -> list[str]:
+    """One sentence for each arm with members that diverged; they stay in the table, where they draw black images."""
+    ends: dict[str, list[dict[str, Any]]] = {arm: [] for arm in study.measured}
+    for row in study.rows:
+        if row["step"] == study.last_steps[row["arm"]]:
+            ends[row["arm"]].append(row)
+    lost = {arm: seeds for arm, rows in ends.items() if (seeds := diverged_seeds(rows))}
+    return [f"{diverged_sentence(arm, seeds)}." for arm, seeds in lost.items()]
+
+
 def warnings(study: Finished) -> list[str]:
     """Reasons to read the table with care, found in the numbers."""
-    notes = []
+    notes = diverged(study)
     shown = cells(study, "joint")
     weak = [arm for arm in study.measured if (arm, 0) in shown and shown[arm, 0].mean < GOOD]
     weak.sort(key=lambda arm: shown[arm, 0].mean)

@@ -8,6 +8,7 @@ clearly more than the decoder. An arm that has not *fitted* what it was trained 
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +21,21 @@ from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.testing import CLEAR, FEWEST_SEEDS, MATTERS, share_text
 from recombine.claims.verdicts import Untested
 from recombine.judges.statistics import interval
-from recombine.report.words import join
+from recombine.report.words import join, number, percent
 from recombine.studies.bridge_measures import MEAN
 
 BRIDGE = "bridge"
 COLOURS = {"dit": "blue", "maskgit": "red", "regression": "ochre"}
 PLACE, MEMORY = ", in place", ", memory"
+ELSE = {
+    "training.steps": "steps",
+    "training.batch": "images per step",
+    "training.rate": "learning rate",
+    "training.warmup": "steps of warm-up",
+    "training.clip": "clipping of gradients",
+    "training.ema_width": "width of the average of weights that is judged",
+}
+"""Settings of training in which a decoder and generators may differ, in words."""
 
 
 def judge_bridge(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
@@ -87,8 +97,12 @@ def judge_bridge(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
             Rows("Held-out bumps in place", _rows(place, arms, table)),
             *((Rows("Share of memory, deep in the hole", _rows(memory, arms, table)),) if shared else ()),
         ),
-        notes=tuple(_mean_pictures(table, fitted)),
-        limits=tuple(dull.values()),
+        notes=(
+            *_mean_pictures(table, fitted),
+            *_how_well(table, {base: arms[base], **fitted}),
+            *_factorization(table, {base: arms[base], **fitted}),
+        ),
+        limits=(*dull.values(), *_what_else(study, table, base, arms[base], fitted)),
     )
 
 
@@ -144,6 +158,70 @@ def _mean_pictures(table: PlaneTable, generators: Mapping[str, str]) -> list[str
         if texts
         else []
     )
+
+
+def _how_well(table: PlaneTable, arms: Mapping[str, str]) -> list[str]:
+    """Beside being in place, which nearly all of a generator's are: in place and valid, and the error."""
+    both, errors = (
+        {label: values(_numbers(table, name, word, "held_out")) for label, name in arms.items()}
+        for word in ("joint", "relative")
+    )
+    said = []
+    if all(both.values()):
+        texts = [f"{percent(float(np.mean(found)))} for {label}" for label, found in both.items()]
+        said.append(f"In place and valid are {join(texts)}.")
+    if all(errors.values()):
+        texts = [f"{number(float(np.mean(found)))} for {label}" for label, found in errors.items()]
+        said.append(f"The error on held-out cells, over a blank's, is {join(texts)}.")
+    return said
+
+
+def _factorization(table: PlaneTable, arms: Mapping[str, str]) -> list[str]:
+    """Whether x and y move a picture in directions of their own: `factorization`, by differences between cells."""
+    found = {label: values(_numbers(table, name, "factorization", "held_out")) for label, name in arms.items()}
+    if not all(found.values()):
+        return []
+    texts = [f"{np.mean(own):.3f} for {label}" for label, own in found.items()]
+    true = values(_numbers(table, next(iter(arms.values())), "factorization", "held_out", "true picture"))
+    beside = f" (true pictures {np.mean(true):.3f})" if true else ""
+    return [f"The factorization of what is drawn in the hole, 1 at most, is {join(texts)}{beside}."]
+
+
+def _what_else(
+    study: StudyTable, table: PlaneTable, base: str, decoder: str, generators: Mapping[str, str]
+) -> list[str]:
+    """What differs between the decoder and generators beside how they are built, and what a tokenizer has seen."""
+    told = []
+    sizes = {name: study.finished.part("arms", name).get("parameters") for name in (decoder, *generators.values())}
+    if all(sizes.values()):
+        told.append(("parameters", sizes[decoder], [sizes[name] for name in generators.values()]))
+    for path, words in ELSE.items():
+        told.append(
+            (words, setting(table.arms[decoder], path), [setting(table.arms[a], path) for a in generators.values()])
+        )
+    texts = [
+        f"{words} ({_value(own)} against {_values(others)})"
+        for words, own, others in told
+        if any(other != own for other in others)
+    ]
+    said = [f"Between the {base} and the generators these differ too: {join(texts)}."] if texts else []
+    seen = [label for label, name in generators.items() if setting(table.arms[name], "tokenizer.sees") == "all"]
+    if seen:
+        said.append(f"The tokenizer of {join(seen)} was fitted on all cells, held-out ones too.")
+    return said
+
+
+def _values(found: Sequence[Any]) -> str:
+    """One text where all look the same, else from the smallest to the largest."""
+    texts = [_value(value) for value in sorted(found, key=lambda value: value or 0)]
+    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
+
+
+def _value(value: Any) -> str:
+    """A setting as it is told: "none", "3,150", "0.38 million"."""
+    if not isinstance(value, int | float) or value == 0:
+        return "none"
+    return f"{number(value / 1e6)} million" if value >= 1e5 else f"{value:,g}"
 
 
 B8 = Question(

@@ -73,7 +73,7 @@ CLAIMS = (
         "F4",
         "Collapsed manifold",
         "Later layers entangle the latents again, and local volume shrinks outside.",
-        "log10 of the volume at the output: -0.93 outside, -0.06 inside",
+        "log10 of the volume at the output: −0.93 outside, −0.06 inside",
         "measured again, one seed, by differences between cells",
         PLAIN,
         "log10 of the output's volume outside less inside, less the same of true images",

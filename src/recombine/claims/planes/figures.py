@@ -15,8 +15,9 @@ import numpy as np
 
 from recombine.anatomy.kernels import FAMILIES
 from recombine.anatomy.measures import PICTURE
-from recombine.anatomy.scaling import EXACT
+from recombine.anatomy.scaling import EXACT, MORE_THAN
 from recombine.claims.figures import GRID, HIGH, INK, QUIET, WIDE, bare, heading
+from recombine.claims.planes.parts import is_fitted
 from recombine.claims.planes.table import PlaneTable
 from recombine.claims.verdicts import Finding, Verdict
 from recombine.files import write_atomic
@@ -29,6 +30,7 @@ from recombine.report.rendering_reading import FinishedRendering, read_rendering
 
 PLACES = ((0.055, 0.25), (0.365, 0.25))  # left edge and width of the two panels beside the rows
 BOTTOM, TALL = 0.15, 0.56
+UNFITTED = "#aab0bb"  # an arm that has not fitted what it was trained on tells nothing
 PUBLISHED = {
     ("F1", "CNN"): 0.291,
     ("F2", "memory"): 0.844,
@@ -56,6 +58,7 @@ class Row:
     values: np.ndarray
     colour: str
     published: float | None = None
+    unit: str = ""  # rows of another unit have an axis of their own
 
 
 def draw_plane(verdict: Verdict, path: Path) -> Path:
@@ -86,7 +89,12 @@ def draw_plane(verdict: Verdict, path: Path) -> Path:
         else:
             rows = _in_place(figure, verdict.id, found, study, table)
         names_end = 0.665 + 0.0075 * max(len(row.label) for row in rows)  # room for the longest name
-        _rows(figure.add_axes((names_end, BOTTOM, 0.98 - names_end, TALL)), rows, verdict)
+        groups = {row.unit: [other for other in rows if other.unit == row.unit] for row in rows}  # an axis for each
+        tall = TALL / len(groups) - 0.1 * (len(groups) > 1)
+        for i, (unit, group) in enumerate(groups.items()):
+            bottom = BOTTOM + TALL - tall - i * (tall + 0.2)
+            axes = figure.add_axes((names_end, bottom, 0.98 - names_end, tall))
+            _rows(axes, group, verdict, unit, titled=i == 0)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", metadata={"Software": None})
     write_atomic(path, buffer.getvalue())
@@ -113,6 +121,8 @@ def _colours(labels: Sequence[str]) -> dict[str, str]:
 def _in_place(figure: Any, claim: str, found: Finding, study: FinishedRendering, table: PlaneTable) -> list[Row]:
     """Shares in place and errors by depth, or examples needed against size beside; and the shares at the right."""
     colours = _colours(list(found.arms))
+    dull = {label for label, name in found.arms.items() if not is_fitted(table, name, sorted(table.seeds(name)))}
+    colours |= dict.fromkeys(dull, UNFITTED)
     unit = "depth inside the hole, in pixels"
     axes = _panel(figure, 0, "In place, by depth")
     for label, name in found.arms.items():
@@ -123,7 +133,7 @@ def _in_place(figure: Any, claim: str, found: Finding, study: FinishedRendering,
     _plain(axes, unit)
     groups = scaling.scores_of(read_rendering(found.beside[0].folder)) if found.beside else {}
     if groups:
-        _needed(_panel(figure, 1, f"Images needed for {scaling.REACH:.0%} in place"), groups)
+        _needed(_panel(figure, 1, f"Images needed for {scaling.REACH:.0%} off the rim"), groups)
     else:
         axes = _panel(figure, 1, "Error over a blank image's, by depth")
         for label, name in found.arms.items():
@@ -136,7 +146,12 @@ def _in_place(figure: Any, claim: str, found: Finding, study: FinishedRendering,
         axes.xaxis.get_major_locator().set_params(integer=True)
         _plain(axes, unit)
     return [
-        Row(label, _seeds(table, name, "hit", "held_out"), colours[label], PUBLISHED.get((claim, label)))
+        Row(
+            f"{label} (not fitted)" if label in dull else label,
+            _seeds(table, name, "hit", "held_out"),
+            colours[label],
+            PUBLISHED.get((claim, label)),
+        )
         for label, name in found.arms.items()
     ]
 
@@ -170,8 +185,10 @@ def _needed(axes: Any, groups: Mapping[str, scaling.Scores]) -> None:
         for column, size in enumerate(sizes):
             there = needed.examples[needed.known[:, column] == EXACT, column]
             axes.plot([size] * len(there), there, "o", color=colour, alpha=0.45, markersize=4)
-        words = "too few sizes reach it" if np.isnan(fit.exponent) else f"N^{fit.exponent:.2f}"
-        axes.plot([], [], "o", color=colour, label=f"{group}: {words}")
+            beyond = needed.examples[needed.known[:, column] == MORE_THAN, column]  # not reached with so many
+            axes.plot([size] * len(beyond), beyond, "^", color=colour, markerfacecolor="none", markersize=5)
+        words = f"{fit.reached} of {fit.asked} sizes reach it" if np.isnan(fit.exponent) else f"N^{fit.exponent:.2f}"
+        axes.plot([], [], color=colour, linewidth=1.8, label=f"{group}: {words}")
         if not np.isnan(fit.exponent):
             axes.plot(sizes, fit.constant * np.array(sizes, float) ** fit.exponent, color=colour, linewidth=1.8)
     axes.set_xscale("log")
@@ -218,9 +235,11 @@ def _superposition(
         for i, (label, picture) in enumerate(drawn.items()):
             side = 0.082
             axes = figure.add_axes((PLACES[1][0] + i * (side + 0.006), 0.33, side, side * WIDE / HIGH))
-            axes.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+            low, high, times = own_scale(picture)
+            axes.imshow(picture, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
             axes.set_xticks([])
             axes.set_yticks([])
+            label += "" if times == 1 else f"\ncontrast × {times:.0f}"
             axes.set_xlabel(label, fontsize=9, color=QUIET)
     region = "deep" if claim == "F2" else "held_out"
     return [
@@ -232,6 +251,15 @@ def _superposition(
         )
         for word, colour in words.items()
     ]
+
+
+def own_scale(picture: np.ndarray) -> tuple[float, float, float]:
+    """What is drawn black and white, and how many times that raises the contrast: 0, 1 and 1 of a picture from 0 to 1
+    that has half of it, else its own darkest and brightest, so that a faint picture can be seen."""
+    low, high = float(picture.min()), float(picture.max())
+    if not 0 < high - low < 0.5:
+        return 0.0, 1.0, 1.0
+    return low, high, 1 / (high - low)
 
 
 def _kernels(figure: Any, found: Finding, study: FinishedRendering, table: PlaneTable, inside: Measures) -> list[Row]:
@@ -288,7 +316,11 @@ def _manifold(figure: Any, found: Finding, table: PlaneTable) -> list[Row]:
     _plain(axes, "layer")
     freed = shrunk("output") - (0.0 if true is None else true)
     overlap = _seeds(table, name, "overlap", "held_out", "output")
-    return [Row("volume", freed, LINES[0]), Row("overlap outside", overlap, LINES[2])]
+    less = "" if true is None else ", less true images"
+    return [
+        Row("volume", freed, LINES[0], unit=f"log10, outside less inside{less}"),
+        Row("overlap outside", overlap, LINES[2], unit="mean |cosine|"),
+    ]
 
 
 def _seeds(table: PlaneTable, arm: str, measure: str, region: str, layer: str = PICTURE) -> np.ndarray:
@@ -296,7 +328,7 @@ def _seeds(table: PlaneTable, arm: str, measure: str, region: str, layer: str = 
     return table.values(arm, measure, region, sorted(table.seeds(arm)), layer)
 
 
-def _rows(axes: Any, rows: Sequence[Row], verdict: Verdict) -> None:
+def _rows(axes: Any, rows: Sequence[Row], verdict: Verdict, unit: str = "", titled: bool = True) -> None:
     """A dot per seed, the mean with its interval on the line, and what was published below it."""
     share = verdict.claim.unit in ("points", "share")
     spread = 0.03 * max(len(rows), 2)
@@ -322,6 +354,11 @@ def _rows(axes: Any, rows: Sequence[Row], verdict: Verdict) -> None:
         label.set_color(row.colour)
         label.set_fontsize(10)
         label.set_fontweight("bold")
+    if unit:
+        axes.axvline(0, color="#b9bec8", linewidth=1, zorder=0)  # how far from nothing
+        axes.set_xlabel(unit, fontsize=8.5, color=QUIET, labelpad=3)
+    if not titled:
+        return
     titles = {"F2": "Deep in the hole", "F3": "Mean over hidden layers", "F4": "At the output", "F8": "In the gap"}
     axes.set_title(titles.get(verdict.id, "In place, all of the hole"), fontsize=10, loc="left", color=INK, pad=8)
     if any(row.published is not None for row in rows):

@@ -23,7 +23,7 @@ from recombine.claims.planes.parts import (
     SUPERPOSED,
     Answer,
 )
-from recombine.claims.planes.remedies import f5_low_rank, f6_stripes, f9_coordinates
+from recombine.claims.planes.remedies import f5_low_rank, f6_stripes, f9_coordinates, sizes_table
 from recombine.claims.planes.table import PlaneTable
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.testing import MATTERS, whole_limit
@@ -50,7 +50,10 @@ def judge_of(claim: str) -> Judge:
     def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure) -> Finding:
         table = PlaneTable.of(study)
         beside = (others[SCALING],) if claim == "F6" and SCALING in others else ()
-        found = f6_stripes(table, *map(PlaneTable.of, beside)) if claim == "F6" else JUDGES[claim](table)
+        if claim == "F8":
+            found = f8_rotation(table, study.folder)
+        else:
+            found = f6_stripes(table, *map(sizes_table, beside)) if claim == "F6" else JUDGES[claim](table)
         parts = (*found.parts, *map(whole_limit, (study, *beside)))
         return Finding(study, parts, found.ours, found.arms, found.notes, beside=beside)
 
