@@ -106,7 +106,7 @@ class ReadOut:
 
     `trained_*`: each trained cell read by a fit to all the others. `held_out_*`: held-out cells read by a fit to all
     trained ones. R^2 is against the spread of the cells read, so it is harsher on a small hole; the error in pixels
-    is comparable between the two.
+    is comparable between the two. NaN where the cells read have no spread, as in a hole of one cell.
     """
 
     trained_r2: Tensor
@@ -127,7 +127,8 @@ def read_out(features: Tensor, cells: Tensor, trained: Tensor, ridges: Sequence[
     seen, unseen = goal[trained], goal[~trained]
 
     def r2(errors: Tensor, truth: Tensor) -> Tensor:
-        return 1 - errors.square().sum(0) / (truth - truth.mean(0)).square().sum(0)
+        spread = (truth - truth.mean(0)).square().sum(0)
+        return 1 - errors.square().sum(0) / torch.where(spread > 0, spread, torch.nan)
 
     rows = []
     for states in features.flatten(2):

@@ -4,9 +4,10 @@ One row per (study, arm, seed, layer, measure, region):
 
     study, arm   names
     seed         the member's
-    layer        "input", "layer 1", ..., "output"; "picture" for what is measured of pictures alone
+    layer        "input", "layer 1", ..., "output"; "picture" for what is measured of pictures alone; "gradient" for the
+                 gradient kernel of the whole decoder, which has kernel_r2_FAMILY only
     measure      one of the names below
-    region       trained, held_out, deep (held out, depth >= 2) or all
+    region       trained, held_out, deep (held out, depth >= 2) or all; of kernels also across
     value        a number, NaN where it is not defined
 
     superposition_memory, _truth, _control, _share, _explained, _strength, _undefined    `superposition`
@@ -29,7 +30,7 @@ there, on the CPU in float32:
 
     superposition.WORD    (M, K) at held-out cells, WORD memory, truth, control, share; superposition.depth is (K,)
     volume.LAYER          (M, C) log10 of the volume element
-    kernel.LAYER          (M, C) the representational kernel between one cell and every cell
+    kernel.LAYER          (M, C) the representational (or gradient) kernel between one cell and every cell
 
 Shapes: M members, C cells, P pixels, D features of a layer.
 """
@@ -53,16 +54,24 @@ from recombine.anatomy.factorization import (
     region_means,
     tangent_overlap,
 )
-from recombine.anatomy.kernels import compare_kernels, kernel_regression, representational_kernel
+from recombine.anatomy.kernels import (
+    compare_kernels,
+    kernel_regression,
+    normalised_kernel,
+    representational_kernel,
+    sampled_gradient_kernel,
+)
 from recombine.anatomy.manifold import Geometry, geometry, grid_geometry
 from recombine.anatomy.superposition import DEEP, Superposition, additive_weights, edge_weights, superposition
 from recombine.curated import Plane
 from recombine.errors import UserError
 from recombine.files import write_atomic
 from recombine.judges.plane import Judged, summarise
+from recombine.worlds.supports import connected
 
 NAME = "measures.parquet"
 PICTURE = "picture"
+GRADIENT = "gradient"  # the layer under which the gradient kernel stands
 
 Maps = dict[str, Tensor]
 
@@ -154,11 +163,13 @@ def measure_pictures(
 ) -> list[Measured]:
     """What can be said from pictures (M, C, P) alone, of any generator: superposition and kernel regression.
 
-    Of a generator that samples, a cell may have several rows; kernel regression needs one, so it is left out then.
+    Of a generator that samples, a cell may have several rows; kernel regression needs one, so it is left out then. The
+    additive prediction is left out where the trained cells do not fix it (`supports.connected`).
     """
     found = _superposed("superposition", superposition(outputs, truths, cells, trained), keep)
-    sums = superposition(outputs, truths, cells, trained, additive_weights(cells, trained))
-    found += _superposed("additive", sums)
+    if connected(cells, trained):
+        sums = superposition(outputs, truths, cells, trained, additive_weights(cells, trained))
+        found += _superposed("additive", sums)
     if regression:
         for family, fit in kernel_regression(outputs, cells, trained).items():
             found.append(Measured(PICTURE, f"regression_{family}", "trained", fit.left_out))
@@ -257,13 +268,34 @@ def measure_layers(
             measured.append(Measured(layer, "read_out_r2", region, getattr(reading, f"{region}_r2").mean(1)))
             measured.append(Measured(layer, "read_out_error", region, getattr(reading, f"{region}_error").mean(1)))
         if kernels:
-            kernel = representational_kernel(states, trained)
-            _put(keep, f"kernel.{layer}", kernel[:, cell])
-            fits = compare_kernels(kernel, cells, trained)
-            for family, fit in fits.items():
-                for region in ("trained", "across", "held_out"):
-                    measured.append(Measured(layer, f"kernel_r2_{family}", region, getattr(fit, region)))
+            measured += _kernel(layer, representational_kernel(states, trained), cells, trained, keep, cell)
     return measured
+
+
+def _kernel(layer: str, kernel: Tensor, cells: Tensor, trained: Tensor, keep: Maps | None, cell: int) -> list[Measured]:
+    """How well every family describes a kernel (M, C, C)."""
+    _put(keep, f"kernel.{layer}", kernel[:, cell])
+    return [
+        Measured(layer, f"kernel_r2_{family}", region, getattr(fit, region))
+        for family, fit in compare_kernels(kernel, cells, trained).items()
+        for region in ("trained", "across", "held_out")
+    ]
+
+
+@torch.no_grad()
+def measure_gradient(
+    network: Callable[[Any, Tensor], Tensor],
+    parameters: dict[str, Tensor],
+    codes: Tensor,
+    cells: Tensor,
+    trained: Tensor,
+    keep: Maps | None = None,
+    cell: int = 0,
+) -> list[Measured]:
+    """The gradient kernel of a decoder against the model kernels, as those of its layers: which pairs of cells does
+    training move together? `network` and `parameters` as `kernels.gradient_kernel` has them; codes (M, C, W)."""
+    kernel = normalised_kernel(sampled_gradient_kernel(network, parameters, codes), trained)
+    return _kernel(GRADIENT, kernel, cells, trained, keep, cell)
 
 
 def named_layers(states: Sequence[Tensor], code: Tensor) -> dict[str, Tensor]:

@@ -87,7 +87,7 @@ class Judged:
 
 def judge_plane(images: Tensor, plane: Plane) -> Judged:
     """Judge the pictures (M, C, P, P) of every cell of the plane."""
-    images = images.float().nan_to_num(0.0, 0.0, 0.0)  # a member that diverged draws nothing
+    images = images.float().nan_to_num(0.0, 0.0, 0.0)  # one that diverged: black, and it is said
     mse = (images - plane.images).square().mean((2, 3))
     similarity = torch.stack([ssim(member, plane.images) for member in images])
     place = _found(images, plane)  # (M, C) cells

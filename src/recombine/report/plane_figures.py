@@ -79,7 +79,7 @@ def _heading(figure: Any, title: str, note: str) -> None:
     """The title, and below it what is shown, both at the left; inches, so that they look alike at every size."""
     height = figure.get_size_inches()[1]
     figure.text(0.02, 1 - 0.30 / height, title, fontsize=12, fontweight="bold", color="#111")
-    figure.text(0.02, 1 - 0.52 / height, note, fontsize=8.5, color="#555")
+    figure.text(0.02, 1 - 0.41 / height, note, fontsize=8.5, color="#555", va="top", linespacing=1.35)
 
 
 def plane_maps(
@@ -138,8 +138,8 @@ def volume_maps(path: Path, logs: Mapping[str, np.ndarray], trained: np.ndarray,
     """log10 of the volume element over the plane, one map per layer (a member, or the mean of members)."""
     named = {}
     for name, values in logs.items():
-        inside, outside = np.nanmean(values[trained]), np.nanmean(values[~trained])
-        named[f"{name}\nID {inside:.2f}   OOD {outside:.2f}"] = values
+        inside, outside = (round(float(np.nanmean(values[where])), 2) + 0.0 for where in (trained, ~trained))
+        named[f"{name}\ntrained {inside:.2f}, held out {outside:.2f}".replace("-", "\u2212")] = values
     note = "log10 of the volume element at every (x, y); red: the border of the hole; below each name the means"
     return plane_maps(path, named, trained, title, note, "log10 volume")
 
@@ -147,7 +147,7 @@ def volume_maps(path: Path, logs: Mapping[str, np.ndarray], trained: np.ndarray,
 def manifold_views(
     path: Path, layers: Mapping[str, np.ndarray], cells: np.ndarray, trained: np.ndarray, title: str
 ) -> Path:
-    """The activations (C, D) of each layer on their two strongest directions, coloured by x and by y; a ring is OOD.
+    """The activations (C, D) of each layer on their two strongest directions, coloured by x and by y; a ring: held out.
 
     The directions are those of the trained cells (so the hole cannot turn the picture). Two of many directions are
     shown: the share of the variance they hold stands below the name.
@@ -185,23 +185,30 @@ def kernel_panels(
     trained: np.ndarray,
     cell: tuple[int, int],
     title: str,
+    note: str = "",
 ) -> Path:
     """Per layer: what is like one cell (a row of its kernel as a map), and how well each model kernel fits.
 
-    `kernels` are maps (N, N) of k(cell, .) for the cell (x, y); `scores` {layer: {family: R^2 per member (M,)}}, drawn
-    as the mean with each member as a dot. Layers go from left to right.
+    `kernels` are maps (N, N) of k(cell, .) for the cell (x, y), each with a colour scale of its own, since layers may
+    differ tenfold; `scores` {layer: {family: R^2 per member (M,)}}, drawn as the mean with each member as a dot. Layers
+    go from left to right. `note` is added below the title.
     """
     names = list(kernels)
     count = len(names)
-    side = 1.75
-    width, height = max(1.0 + count * (side + 0.4), 6.0), 5.6
+    side, gap = 1.75, 0.95  # the gap holds a colour scale
+    width, height = max(0.75 + count * (side + gap), 8.0 if note else 6.6), 5.9 if note else 5.7
+    top = height - (1.25 if note else 1.05)  # of the maps
     with _style():
         figure = new_figure(width, height)
         for i, name in enumerate(names):
-            left = 0.75 + i * (side + 0.4)
-            axes = figure.add_axes((left / width, (height - 0.95 - side) / height, side / width, side / height))
-            top = float(np.nanmax(np.abs(kernels[name]))) or 1.0
-            axes.imshow(kernels[name], cmap="RdBu_r", vmin=-top, vmax=top, interpolation="nearest")
+            left = 0.75 + i * (side + gap)
+            axes = figure.add_axes((left / width, (top - side) / height, side / width, side / height))
+            most = float(np.nan_to_num(np.abs(kernels[name])).max()) or 1.0
+            shown = axes.imshow(kernels[name], cmap="RdBu_r", vmin=-most, vmax=most, interpolation="nearest")
+            scale = figure.add_axes(((left + side + 0.08) / width, (top - side) / height, 0.09 / width, side / height))
+            figure.colorbar(shown, cax=scale, ticks=[-most, 0, most])
+            scale.set_yticks([-most, 0, most], [f"\u2212{most:.2g}", "0", f"{most:.2g}"], fontsize=7.5)
+            scale.tick_params(length=2)
             axes.plot(*cell, marker="o", markersize=4, markerfacecolor="none", markeredgecolor="#111")
             outline(axes, trained, "#333")
             _plane(axes, len(trained), labels=i == 0)
@@ -213,19 +220,18 @@ def kernel_panels(
             colour = MODEL_COLOURS.get(family, LINES[f % len(LINES)])
             for i, name in enumerate(names):
                 values = np.atleast_1d(scores[name].get(family, np.array([np.nan])))
-                shown = np.clip(values, -0.05, 1)  # a fit worse than the mean is drawn at the foot
-                axes.bar(i + shift, np.nanmean(shown), 0.72 / len(families), color=colour, alpha=0.45, linewidth=0)
+                dots = np.clip(values, -0.05, 1)  # a fit worse than the mean is drawn at the foot
+                axes.bar(i + shift, np.nanmean(dots), 0.72 / len(families), color=colour, alpha=0.45, linewidth=0)
                 label = family.replace("_", " ") if i == 0 else None
-                axes.plot(np.full(len(shown), i + shift), shown, "o", color=colour, markersize=3, label=label)
+                axes.plot(np.full(len(dots), i + shift), dots, "o", color=colour, markersize=3, label=label)
         axes.set_xticks(range(count), names)
         axes.set_xlim(-0.6, count - 0.4)
         axes.set_ylim(-0.06, 1.03)
         axes.set_ylabel("R² of the fit")
         _clean(axes)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(families), frameon=False, fontsize=8.5)
-        _heading(
-            figure, title, f"above: the kernel between ({cell[0]}, {cell[1]}) and every cell; below: model kernels"
-        )
+        above = f"the kernel between ({cell[0]}, {cell[1]}) and every cell (1: a trained cell with itself, on average)"
+        _heading(figure, title, f"above: {above}; below: model kernels" + (f"\n{note}" if note else ""))
         return save(figure, path)
 
 

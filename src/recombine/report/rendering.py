@@ -4,6 +4,8 @@ from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 import yaml
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -22,7 +24,9 @@ from recombine.report.rendering_inside import (
 )
 from recombine.report.rendering_reading import ArmNumbers, FinishedRendering, read_rendering
 from recombine.report.sample_figures import sample_figure, sampled_arms
+from recombine.studies.diverged import diverged_sentence
 from recombine.studies.results import read_results
+from recombine.worlds.supports import connected, no_additive
 
 DEEP = 2  # depth from which on the published CNN is worse than a blank image
 FITTED = 0.1  # trained cells must be drawn this well (relative to blank) before a failure on others means anything
@@ -45,6 +49,7 @@ def write_rendering(folder: Path) -> Path:
         name=study.name,
         question=study.facts["question"],
         limits=study.facts["limits"],
+        diverged=diverged(study),
         answer=scaling.sentences(study) or answer(study),
         columns=COLUMNS,
         lines=table_lines(study),
@@ -53,6 +58,8 @@ def write_rendering(folder: Path) -> Path:
         superposed=[] if measured is None else superposition_lines(study, measured),
         superposed_columns=("arm", "where", *SUPERPOSED.values()),
         shapes={} if measured is None else {name: shape_lines(name, measured) for name in study.arms},
+        labels={name: arm.label for name, arm in study.arms.items()},
+        not_measured=[] if measured is None else not_measured(study),
         shape_columns=tuple(SHAPE.values()),
         settings=yaml.safe_dump(study.facts["study"], sort_keys=False, allow_unicode=True),
         facts=study.facts,
@@ -66,14 +73,16 @@ def draw_figures(study: FinishedRendering) -> dict[str, Any]:
     """The study's figures by name."""
     table = read_results(study.folder)
     rows = {word: table.column(word).to_numpy() for word in ("arm", "step", "level", "mse", "blank")}
+    rows["arm"] = np.array([study.arms[name].label if name in study.arms else name for name in rows["arm"]])
+    named = study.labelled
     figures: dict[str, Any] = {}
     if any(arm.is_plane for arm in study.arms.values()):
-        figures["contours"] = contours.contour_figure(study.arms)
-    figures |= {"depth": contours.depth_figure(study.arms), "pictures": contours.picture_figure(study)}
-    if sampled_arms(study):
-        figures["samples"] = sample_figure(study)
+        figures["contours"] = contours.contour_figure(named.arms)
+    figures |= {"depth": contours.depth_figure(named.arms), "pictures": contours.picture_figure(named)}
+    if sampled_arms(named):
+        figures["samples"] = sample_figure(named)
     if len(set(rows["step"].tolist())) > 1:
-        figures["curves"] = contours.curve_figure(study, rows)
+        figures["curves"] = contours.curve_figure(named, rows)
     if scaling.scores_of(study):
         figures["scaling"] = scaling.scaling_figure(study)
     return figures
@@ -95,15 +104,19 @@ _SHORT = (COLUMNS[0], COLUMNS[1], COLUMNS[2], COLUMNS[3], COLUMNS[6], COLUMNS[8]
 
 
 def table_lines(study: FinishedRendering) -> list[list[str]]:
-    """One line per arm, in the order of COLUMNS."""
+    """One line per arm, in the order of COLUMNS. Where all seeds diverged there is no number: that of a black picture
+    would look like one that was drawn."""
     lines = []
     for arm in study.arms.values():
         held = ~arm.trained
         deep = arm.depth >= DEEP
         deep = deep if deep.any() else held
+        if arm.lost:
+            lines.append([arm.label, *["diverged"] * (len(COLUMNS) - 1)])
+            continue
         lines.append(
             [
-                arm.name,
+                arm.label,
                 number(arm.mean("mse", arm.trained)),
                 number(arm.mean("mse", held)),
                 number(arm.mean("relative", held)),
@@ -122,7 +135,7 @@ def number(cell: Interval) -> str:
     show = "{:.2e}" if abs(cell.mean) < 0.01 else "{:.3g}"
     if cell.low is None or cell.high is None:
         return show.format(cell.mean)
-    low = "0" if cell.low < 0 < cell.mean else show.format(cell.low)  # an error is not negative
+    low = "0" if cell.low == 0 else show.format(cell.low)
     return f"{show.format(cell.mean)} ({low} to {show.format(cell.high)})"
 
 
@@ -133,8 +146,21 @@ def percent(cell: Interval) -> str:
 
 
 def answer(study: FinishedRendering) -> list[str]:
-    """One sentence for each arm: whether it draws what it never saw."""
-    return [_sentence(arm) for arm in study.arms.values()]
+    """One sentence for each arm: whether it draws what it never saw. `diverged` says what there is to say of an arm
+    that has no member left."""
+    return [_sentence(arm) for arm in study.arms.values() if not arm.lost]
+
+
+def diverged(study: FinishedRendering) -> list[str]:
+    """One sentence for each arm with members that diverged."""
+    return [f"{diverged_sentence(arm.name, arm.diverged)}." for arm in study.arms.values() if arm.diverged]
+
+
+def not_measured(study: FinishedRendering) -> list[str]:
+    """One sentence for each arm whose support leaves a measure out."""
+    planes = [arm for arm in study.arms.values() if arm.is_plane]
+    parts = [arm for arm in planes if not connected(torch.from_numpy(arm.cells), torch.from_numpy(arm.trained))]
+    return [no_additive(arm.name) for arm in parts]
 
 
 def _sentence(arm: ArmNumbers) -> str:
@@ -170,10 +196,10 @@ def print_rendering(folder: Path) -> None:
         table.add_column(column, justify="left" if column == "arm" else "right", overflow="fold")
     places = [COLUMNS.index(word) for word in COLUMNS if word in _SHORT]
     for line in table_lines(study):
-        table.add_row(*(line[place].partition(" (")[0] for place in places))
+        table.add_row(line[0], *(line[place].partition(" (")[0] for place in places[1:]))
     console().print()
     console().print(table)
-    for sentence in scaling.sentences(study) or answer(study):
+    for sentence in [*diverged(study), *(scaling.sentences(study) or answer(study))]:
         console().print(sentence)
     if study.facts["limits"]:
         console().print(study.facts["limits"])

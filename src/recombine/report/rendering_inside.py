@@ -4,6 +4,8 @@ Numbers come from `measures.parquet`, maps from `maps.safetensors`; a study with
 members, C cells, K held-out cells, P pixels a side.
 """
 
+import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,13 +15,13 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from recombine.anatomy.kernels import FAMILIES
-from recombine.anatomy.measures import PICTURE, read_measures
+from recombine.anatomy.kernels import FAMILIES, GRADIENT_CELLS, GRADIENT_PARAMETERS, gradient_is_small
+from recombine.anatomy.measures import GRADIENT, PICTURE, read_measures
 from recombine.errors import UserError
 from recombine.judges.statistics import Interval, interval
 from recombine.report import plane_figures
 from recombine.report.contours import MOST_ARMS, shown_cells
-from recombine.report.rendering_reading import ArmNumbers, FinishedRendering
+from recombine.report.rendering_reading import ArmNumbers, FinishedRendering, within
 
 MAPS = "maps.safetensors"
 MOST_LAYERS = 7  # of a deep decoder that are drawn, from the first to the last
@@ -39,6 +41,15 @@ SHAPE = {
     "read_out_r2": "x and y read off (R²)",
 }
 RANK = "effective rank"
+
+
+def _bounds(measure: str) -> tuple[float, float]:
+    """Where the truth of a measure must lie; every R² is at most 1."""
+    if measure.endswith(("_share", "_explained")) or measure in ("factorization", "overlap"):
+        return 0.0, 1.0
+    if measure.endswith(("_memory", "_truth", "_control")):  # cosines
+        return -1.0, 1.0
+    return -math.inf, 1.0 if "_r2" in measure else math.inf
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,7 @@ class Measures:
         """Over the members that have a value."""
         found = self.values(arm, layer, measure, region)
         known = found[np.isfinite(found)] if found is not None else np.array([])
-        return interval(known, share=measure.endswith("_share")) if len(known) else None
+        return within(interval(known), *_bounds(measure)) if len(known) else None
 
     def layers(self, arm: str) -> list[str]:
         """input, layer 1, ..., output, as far as they were measured."""
@@ -96,7 +107,9 @@ def superposition_lines(study: FinishedRendering, found: Measures) -> list[list[
         region = "deep" if deep else "held_out"
         cells = [found.mean(name, PICTURE, measure, region) for measure in SUPERPOSED]
         if any(cell is not None for cell in cells):
-            lines.append([name, "depth 2 and more" if deep else "all", *(text(cell) for cell in cells)])
+            lines.append(
+                [study.arms[name].label, "depth 2 and more" if deep else "all", *(text(cell) for cell in cells)]
+            )
     return lines
 
 
@@ -130,24 +143,36 @@ def text(cell: Interval | None, ends: bool = True) -> str:
 
 
 def draw_inside(study: FinishedRendering, found: Measures) -> dict[str, Path]:
-    """Draw the figures into the study's folder; their paths by name. Those of one arm are NAME-ARM."""
+    """Draw the figures into the study's folder; their paths by name. Those of one arm are NAME-ARM.
+
+    A number may be missing (a hole of one cell has no other memories, a member that diverged has nothing): it is left
+    blank, which numpy need not tell the reader of a terminal.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Mean of empty slice|All-NaN", RuntimeWarning)
+        return _draw(study, found)
+
+
+def _draw(study: FinishedRendering, found: Measures) -> dict[str, Path]:
     folder = study.folder / "figures"
     drawn: dict[str, Path] = {}
-    curves = {name: lines for name in study.arms if (lines := _by_depth(name, found)) is not None}
+    left = {name: arm for name, arm in study.arms.items() if not arm.lost}  # of the others nothing can be drawn
+    curves = {name: lines for name in left if (lines := _by_depth(name, found)) is not None}
     shown = dict(list(curves.items())[:MOST_ARMS])
     if shown:
         unit = "cells" if all(study.arms[name].is_plane for name in shown) else "degrees"
+        shown = {study.arms[name].label: lines for name, lines in shown.items()}
         drawn["superposition-depth"] = plane_figures.superposition_panels(
             folder / "superposition-depth.png", shown, "Is an output its memory or the true image?", unit
         )
     if (path := _pictures(study, found, folder / "superposition.png")) is not None:
         drawn["superposition"] = path
-    for name, arm in list(study.arms.items())[:MOST_ARMS]:
+    for name, arm in list(left.items())[:MOST_ARMS]:
         if not arm.is_plane:
             continue
         trained = arm.trained.reshape(arm.side, arm.side)
         layers = _some(found.layers(name))
-        kernels = {layer: _map(found, f"{name}.kernel.{layer}", arm) for layer in layers}
+        kernels = {layer: _map(found, f"{name}.kernel.{layer}", arm) for layer in [*layers, GRADIENT]}
         known = {layer: values for layer, values in kernels.items() if values is not None}
         if known:
             scores = {
@@ -160,7 +185,13 @@ def draw_inside(study: FinishedRendering, found: Measures) -> dict[str, Path]:
             }
             cell = _middle(arm)
             drawn[f"kernels-{name}"] = plane_figures.kernel_panels(
-                folder / f"kernels-{name}.png", known, scores, trained, cell, f"Kernels of {name}"
+                folder / f"kernels-{name}.png",
+                known,
+                scores,
+                trained,
+                cell,
+                f"Kernels of {arm.label}",
+                _of_gradient(study, name, GRADIENT in known),
             )
         volumes = {layer: _map(found, f"{name}.volume.{layer}", arm) for layer in [*layers, "truth"]}
         there = {
@@ -170,9 +201,21 @@ def draw_inside(study: FinishedRendering, found: Measures) -> dict[str, Path]:
         }
         if there:
             drawn[f"volume-{name}"] = plane_figures.volume_maps(
-                folder / f"volume-{name}.png", there, trained, f"Local volume in the layers of {name}"
+                folder / f"volume-{name}.png", there, trained, f"Local volume in the layers of {arm.label}"
             )
     return drawn
+
+
+def _of_gradient(study: FinishedRendering, name: str, there: bool) -> str:
+    """What is to be said of the gradient kernel of an arm; nothing where it could have been measured and was not, as
+    in a study older than it."""
+    if there:
+        return "gradient: of the whole decoder, how far a step of training at one cell moves the image of another"
+    parameters = study.facts["arms"][name].get("parameters")
+    if parameters is None or gradient_is_small(len(study.arms[name].cells), parameters):
+        return ""
+    most = f"{GRADIENT_CELLS} cells and {GRADIENT_PARAMETERS:,} parameters"
+    return f"no gradient kernel: left out because of size, it is measured up to {most}"
 
 
 def _some(layers: list[str]) -> list[str]:
@@ -185,7 +228,7 @@ def _some(layers: list[str]) -> list[str]:
 
 def _map(found: Measures, name: str, arm: ArmNumbers) -> np.ndarray | None:
     values = found.maps.get(name)
-    if values is None or values.shape != (len(arm.cells),):
+    if values is None or values.shape != (len(arm.cells),) or not np.isfinite(values).any():
         return None
     return values.reshape(arm.side, arm.side)
 
@@ -222,13 +265,14 @@ def _pictures(study: FinishedRendering, found: Measures, path: Path) -> Path | N
     ]
     chosen = [cell for cell in shown_cells(first) if not first.trained[cell]]
     places = {cell: place for place, cell in enumerate(np.flatnonzero(~first.trained).tolist())}
-    rows = {f"memory of {first.name}": memory_pictures(first, study.pictures[first.name])[[places[c] for c in chosen]]}
+    rows = {f"memory of {first.label}": memory_pictures(first, study.pictures[first.name])[[places[c] for c in chosen]]}
     shares = {}
     for name in alike[:MOST_ROWS]:
-        rows[name] = study.pictures[name][chosen] / 255.0
+        label = study.arms[name].label
+        rows[label] = study.pictures[name][chosen] / 255.0
         own = found.maps[f"{name}.superposition.share"]
         if own.shape[1] == len(places):  # of a generator a cell has several samples
-            shares[name] = [float(own[0, places[cell]]) for cell in chosen]
+            shares[label] = [float(own[0, places[cell]]) for cell in chosen]
     return plane_figures.superposition_pictures(
         path,
         rows,

@@ -29,6 +29,8 @@ def print_summary(folder: Path) -> None:
     console().print(table)
     if words.lengths(study):
         console().print(words.lengths(study))
+    for sentence in words.diverged(study):
+        console().print(sentence)
     console().print(_plain(words.answer(study)))
     if study.limits:
         console().print(study.limits)

@@ -20,6 +20,7 @@ from recombine.progress import say, track
 from recombine.provenance import code_version, hardware
 from recombine.randomness import Draws
 from recombine.splits import code, composition_weights, fewer, images_each, multi_information
+from recombine.studies.diverged import diverged_seeds, diverged_sentence
 from recombine.studies.inside import Inside, has_monitors
 from recombine.studies.memory import Seeds, in_parts
 from recombine.studies.quality import Quality
@@ -67,6 +68,9 @@ def run_arm(
         "dtype": str(arm.training.dtype(setting.device)),
     }
     parts = _run_members(setting, name, arm, entry, judge, recipe)
+    ends = [row for _, facts in parts for row in facts["rows"] if row["step"] == arm.training.steps]
+    if lost := diverged_seeds(ends):
+        say(diverged_sentence(name, lost))
     spent = Spent()
     for _, facts in parts:
         spent.add(_spent_of(facts))

@@ -8,6 +8,10 @@ What is measured is kept in the store in parts: the pictures of all members of a
 a measuring that was stopped goes on where it was, and members are looked into one at a time: the states of a whole
 plane of one wide decoder are gigabytes. Where the pictures of all members do not fit into memory, they are measured
 fewer at a time: the numbers are the same but for rounding.
+
+The gradient kernel is measured of small arms only (`anatomy.kernels.gradient_is_small`), and came later than the rest.
+It stands in the recipe of an arm's layers where it is measured: those were measured again when it came, which takes
+seconds, and what is stored of larger arms, minutes for each member, holds as it is. So VERSION was not raised for it.
 """
 
 import time
@@ -19,13 +23,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from recombine import files
+from recombine.anatomy.kernels import DIRECTIONS, GRADIENT_CELLS, GRADIENT_PARAMETERS, gradient_is_small
 from recombine.anatomy.measures import (
     Maps,
     Measured,
     measure_gap,
+    measure_gradient,
     measure_grid,
     measure_judged,
     measure_layers,
@@ -81,7 +88,7 @@ def measure_outputs(settings: RenderingArm, opened: OpenedArm, inside: bool = Tr
 
 
 def measure_inside(settings: RenderingArm, opened: OpenedArm) -> Found:
-    """What is measured of the layers."""
+    """What is measured of the layers, and the gradient kernel where it is small enough."""
     plane, maps = opened.plane, Maps()
     members = next(opened.decoder.parameters()).shape[0]
 
@@ -92,7 +99,28 @@ def measure_inside(settings: RenderingArm, opened: OpenedArm) -> Found:
     cell = middle_cell(plane.cells, plane.trained, plane.depth)
     with sdpa_kernel(SDPBackend.MATH):  # torch's fast attention has no forward derivative
         found = measure_layers(layers, plane.cells, plane.trained, smooth=_smooth(settings), keep=maps, cell=cell)
+        if has_gradient(settings):
+            codes = opened.encoding(plane.cells).expand(members, -1, -1)
+            weights: dict[str, Tensor] = dict(opened.decoder.named_parameters())
+            found += measure_gradient(
+                lambda own, code: functional_call(opened.decoder, own, (code,)),
+                weights,
+                codes,
+                plane.cells,
+                plane.trained,
+                keep=maps,
+                cell=cell,
+            )
     return found, maps
+
+
+def has_gradient(settings: RenderingArm) -> bool:
+    """Whether the gradient kernel of an arm's members is measured: of decoders of bumps that are small enough."""
+    if settings.decoder is None or settings.world.kind != "bumps":
+        return False
+    size, widths = settings.world.image_size, settings.code().widths
+    one = build_decoder(settings.decoder, widths, size, (0,))
+    return gradient_is_small(len(settings.plane().cells), sum(own.numel() for own in one.parameters()))
 
 
 def _smooth(settings: RenderingArm) -> bool:
@@ -187,6 +215,7 @@ def _arm(
 
     layered = inside and settings.world.kind == "bumps" and settings.decoder is not None
     count = 1 + study.members * layered
+    gradient = {"gradient": DIRECTIONS} if layered and has_gradient(settings) else {}
     spent = 0.0
     each: list[Found] = []
     with track(count, f"measuring {name}") as advance, measurable(name):
@@ -194,7 +223,7 @@ def _arm(
         spent += took
         advance()
         for member in range(study.members * layered):
-            part = recipe | {"part": f"layers of member {member}"}
+            part = recipe | {"part": f"layers of member {member}"} | gradient
             found, took = _kept(store, part, lambda m=member: measure_inside(settings, solo(settings, arm(), m)))  # type: ignore[misc]
             each.append(found)
             spent += took
@@ -202,9 +231,12 @@ def _arm(
     measured, maps = outputs
     if each:
         measured = measured + _together([found for found, _ in each])
-        maps = maps | {key: torch.cat([own[key] for _, own in each]).mean(0) for key in each[0][1]}
+        maps = maps | {key: torch.cat([own[key] for _, own in each]).nanmean(0) for key in each[0][1]}
     if opened:
         say(f"arm {name}: measured in {spent:.0f} s")
+        if layered and not gradient:
+            most = f"{GRADIENT_CELLS} cells and {GRADIENT_PARAMETERS:,} parameters"
+            say(f"arm {name}: no gradient kernel, the arm is too large for it (at most {most})")
     return measured, maps, spent
 
 

@@ -30,6 +30,7 @@ from recombine.peak_memory import peak_gib
 from recombine.progress import say, track
 from recombine.studies.arms import evaluation_steps
 from recombine.studies.bridge import draw_samples, make_generator, open_tokenizer, tokenized
+from recombine.studies.diverged import diverged_sentence
 from recombine.studies.memory import Seeds, in_parts
 from recombine.studies.rendering import RenderingArm, RenderingStudy
 from recombine.studies.results import NAME as RESULTS
@@ -37,6 +38,7 @@ from recombine.studies.store import Store, claim_folder
 from recombine.studies.unfinished import Unfinished
 from recombine.tokenizers import Tokenizer
 from recombine.training import Trainer
+from recombine.worlds.supports import connected, no_additive
 
 VERSION = 1  # of our own code; raised when a change alters what an arm gives
 SAVE_EVERY = 30.0  # seconds between checkpoints
@@ -52,7 +54,7 @@ class RenderedArm:
     settings: RenderingArm
     plane: Plane
     judged: dict[int, Judged]  # by step, in rising order
-    losses: dict[int, list[float | None]]  # mean training loss of each member since the evaluation before
+    losses: dict[int, list[float | None]]  # mean of each member since the evaluation before; None: it diverged
     images: Tensor  # (C, P, P) uint8: what the first member draws at the end (of a generator: its first samples)
     seconds: float
     parameters: int
@@ -65,6 +67,10 @@ class RenderedArm:
     @property
     def last(self) -> Judged:
         return self.judged[max(self.judged)]
+
+    def diverged(self, seeds: Seeds) -> list[int]:
+        """Those of its `seeds` that had no loss at the end."""
+        return [seed for seed, loss in zip(seeds, self.losses[max(self.losses)], strict=True) if loss is None]
 
 
 def recipe_of(study: RenderingStudy, arm: RenderingArm, device: torch.device) -> dict[str, Any]:
@@ -137,7 +143,10 @@ def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device
     parts = in_parts(name, study.seeds, lambda seeds: store.has(KIND, of(seeds)), train)
     if len(parts) > 1:
         _join(study, arm, store, recipe, [(len(seeds), of(seeds)) for seeds in parts])
-    return stored_arm(arm, store, recipe)
+    finished = stored_arm(arm, store, recipe)
+    if lost := finished.diverged(study.seeds):
+        say(diverged_sentence(name, lost))
+    return finished
 
 
 def _join(
@@ -223,12 +232,12 @@ def _train(
                 if trainer.steps_done < stop and work.due(SAVE_EVERY):
                     work.save(trainer, judged, losses, earlier + time.perf_counter() - started)
             means = trainer.take_mean_loss(stop - previous)
-            losses[str(stop)] = [loss if math.isfinite(loss) else None for loss in means]  # a member may diverge
             previous = stop
             pictures = draw(trainer, tokenizer, codes, study.judging.samples)
+            losses[str(stop)] = known_losses(means, pictures)
             result = judge(pictures, plane)
             judged |= {f"judged.{stop}.{word}": tensor for word, tensor in result.tensors().items()}
-            advance(0, note=note(result, plane))
+            advance(0, note=note(result, plane, losses[str(stop)]))
             if work.due(0.0):
                 work.save(trainer, judged, losses, earlier + time.perf_counter() - started)
     if pictures is None:  # all evaluations were done before an interruption
@@ -253,12 +262,21 @@ def _train(
     work.remove()
     say(
         f"arm {name}: {arm.training.steps} steps of {study.members} members in {seconds:.0f} s; "
-        f"{note(judge(pictures, plane), plane)}"
+        f"{note(judge(pictures, plane), plane, losses[str(stops[-1])])}"
     )
 
 
-def note(judged: Judged, plane: Plane) -> str:
-    """An evaluation in a few words."""
+def known_losses(means: list[float], pictures: Tensor) -> list[float | None]:
+    """The losses of members that draw (M, C, n, P, P); None for one that diverged: its loss is no number, or, where
+    the last step alone went wrong, none of its pictures is one yet."""
+    drawn = pictures.isfinite().flatten(3).all(3).flatten(1).any(1).tolist()
+    return [loss if math.isfinite(loss) and seen else None for loss, seen in zip(means, drawn, strict=True)]
+
+
+def note(judged: Judged, plane: Plane, losses: list[float | None]) -> str:
+    """An evaluation in a few words; no number where every member diverged."""
+    if all(loss is None for loss in losses):
+        return "all diverged"
     seen, unseen = (summarise(judged, plane, where) for where in (plane.trained, ~plane.trained))
     return (
         f"error relative to blank {seen['relative'].mean():.2g} trained, {unseen['relative'].mean():.2g} held out; "
@@ -356,8 +374,8 @@ def table_of(study: RenderingStudy, name: str, arm: RenderedArm) -> pa.Table:
     The contract's columns: composition ("x,y" or the angle), level (0 trained, 1 held out: every single value is seen,
     so a held-out pair differs from some trained one in one factor), n (1; the samples of a generator, over which every
     number is then a mean), joint, valid, joint_probe_only (right, valid or not), factor_<name>. Beside them: x, y (or
-    angle), depth, mse, blank, ssim, position_error, loss; of angles fade_mse and fade_blank, the error against the
-    cross-fade and that of the cross-fade itself.
+    angle), depth, mse, blank, ssim, position_error, loss (null: the member diverged); of angles fade_mse and
+    fade_blank, the error against the cross-fade and that of the cross-fade itself.
     """
     plane = arm.plane
     cells, members = len(plane.cells), study.members
@@ -390,7 +408,8 @@ def table_of(study: RenderingStudy, name: str, arm: RenderedArm) -> pa.Table:
             "blank": plane.blank.double().repeat(members).numpy(),
             "ssim": judged["ssim"].flatten().double().numpy(),
             "position_error": judged["position_error"].flatten().double().numpy(),
-            "loss": [arm.losses[step][m] for m in range(members) for _ in range(cells)],
+            # Of a type even where no member has one.
+            "loss": pa.array([arm.losses[step][m] for m in range(members) for _ in range(cells)], pa.float64()),
         }
         if names == ("angle",):
             columns["fade_mse"] = judged["fade_mse"].flatten().double().numpy()
@@ -425,6 +444,10 @@ def _measure(study: RenderingStudy, out: Path, store: Store, device: torch.devic
         for name in (NAME, MAPS):
             (out / name).unlink(missing_ok=True)
         return {}
+    for name, arm in study.arms.items():
+        plane = arm.plane()
+        if plane.cells.shape[1] == 2 and not connected(plane.cells, plane.trained):
+            say(no_additive(name))
     return measure_study(study, out, store, device, inside=study.measures == "all")
 
 

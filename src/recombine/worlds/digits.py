@@ -9,6 +9,7 @@ Shapes: B images, P pixels a side.
 
 import gzip
 import math
+import zlib
 from pathlib import Path
 from typing import Literal
 
@@ -138,7 +139,7 @@ def read_idx(path: str, magic: int) -> np.ndarray:
             data = gzip.decompress(data)
     except FileNotFoundError as error:
         raise UserError(f"there is no file {path}; give the path of an IDX file of MNIST.") from error
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot read {path} ({error}); give an IDX file of MNIST, plain or gzipped.") from error
     found = int.from_bytes(data[:4], "big")
     dimensions = 3 if magic == IMAGES_MAGIC else 1

@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 import numpy as np
 import torch
 from pydantic import Field, model_validator
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from recombine.settings import Settings
@@ -138,6 +140,27 @@ def check_support(mask: np.ndarray) -> None:
         raise ValueError("every pair is trained on, so nothing is left to ask for; make the support smaller")
 
 
+def connected(cells: Tensor, trained: Tensor) -> bool:
+    """Whether one can go from any trained cell (C, 2) to any other by steps that each keep x or keep y.
+
+    Where one cannot (a diagonal alone), the additive prediction a(x) + b(y) is not fixed by what was trained on: a
+    constant may move from a to b in one part and not in the other.
+    """
+    x, y = (values.unique(return_inverse=True)[1] for values in cells[trained].T)
+    links = torch.stack([x, y + int(x.max()) + 1]).cpu().numpy()  # each trained cell links its x to its y
+    size = int(links.max()) + 1
+    graph = coo_array((np.ones(links.shape[1]), (links[0], links[1])), shape=(size, size))
+    return int(connected_components(graph, directed=False, return_labels=False)) == 1
+
+
+def no_additive(arm: str) -> str:
+    """What is said of an arm whose support is not connected."""
+    return (
+        f"arm {arm}: the additive prediction is not measured, since the trained cells fall into parts that share no x "
+        "and no y; train on a cell that joins them if you need it."
+    )
+
+
 def _ranges(values: np.ndarray) -> str:
     """3, 5 to 8, 11."""
     runs = np.split(values, np.flatnonzero(np.diff(values) > 1) + 1)
@@ -145,12 +168,21 @@ def _ranges(values: np.ndarray) -> str:
 
 
 def gap_mask(settings: AnySupport, angles: Tensor) -> Tensor:
-    """Which angles (C,) in degrees are trained on, (C,) bool."""
+    """Which angles (C,) in degrees are trained on, (C,) bool; ValueError where the gap is of no use.
+
+    At least 2 angles must be left: a gap asks for what lies between two trained edges, and what is drawn in it is
+    compared with their cross-fade. From 0 to 360 degrees, which are one angle, both edges would be the same picture.
+    """
     if not isinstance(settings, GapSupport):
         raise ValueError(f"{settings.kind} is a support of pairs (x, y); of angles only a gap can be held out")
     trained = (angles <= settings.low) | (angles >= settings.high)
-    if trained.all() or not trained.any():
+    if trained.all():
         raise ValueError("the gap must hold some of the angles and leave some: make it wider or take more angles")
+    if int(trained.sum()) < 2:
+        raise ValueError(
+            f"the gap from {settings.low:g} to {settings.high:g} degrees leaves {int(trained.sum())} trained angle, "
+            "and needs one at each of its two edges: make it narrower"
+        )
     return trained
 
 
