@@ -164,10 +164,8 @@ def picture_figure(study: FinishedRendering) -> "Figure":
         for axis, cell in zip(row, cells, strict=False):
             axis.imshow(study.pictures[key][cell], cmap="gray", vmin=0, vmax=255, interpolation="nearest")
             if label == "truth":
-                place = ", ".join(f"{value:g}" for value in arm.cells[cell])
-                unit = "depth" if arm.is_plane else "degrees in"
-                where = "trained" if arm.trained[cell] else f"{unit} {arm.depth[cell]:.3g}"
-                axis.set_title(f"({place})\n{where}", fontsize=8)
+                deep = f"depth {arm.depth[cell]:.3g}" if arm.is_plane else f"{arm.depth[cell]:.1f}° into the gap"
+                axis.set_title(f"{arm.place(cell)}\n{'trained' if arm.trained[cell] else deep}", fontsize=8)
         for number, axis in enumerate(row):
             axis.set_xticks([])
             axis.set_yticks([])

@@ -81,6 +81,11 @@ class ArmNumbers:
             return self.values["mse"].mean(0) / self.blank
         return self.values[word].mean(0)
 
+    def place(self, cell: int) -> str:
+        """What was asked for, as it is written over a picture: "(14, 6)", or "159.8°"."""
+        values = [f"{value:.4g}" for value in self.cells[cell]]
+        return f"({', '.join(values)})" if self.is_plane else f"{values[0]}°"
+
     @cached_property
     def depths(self) -> list[float]:
         return sorted(set(self.depth[~self.trained].tolist()))

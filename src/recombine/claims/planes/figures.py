@@ -230,8 +230,8 @@ def _superposition(
             "memory": memory,
             "drawn": study.pictures[name][held[deepest]] / 255,
         }
-        place = ", ".join(f"{value:.4g}" for value in arm.cells[held[deepest]])
-        figure.text(PLACES[1][0], BOTTOM + TALL + 0.025, f"Deepest: ({place}), first seed", fontsize=10, color=INK)
+        title = f"Deepest: {arm.place(int(held[deepest]))}, first seed"
+        figure.text(PLACES[1][0], BOTTOM + TALL + 0.025, title, fontsize=10, color=INK)
         for i, (label, picture) in enumerate(drawn.items()):
             side = 0.082
             axes = figure.add_axes((PLACES[1][0] + i * (side + 0.006), 0.33, side, side * WIDE / HIGH))
