@@ -71,13 +71,15 @@ class Row:
     start_seconds: float  # from building the members to the first replayed step
     device: str
     commit: str
+    torch: str = ""  # its version; earlier code did not write it down, nor the next
+    plain: str = ""  # what the plain loop is
 
 
+PLAIN = "a plain PyTorch loop (the same DiT in ordinary modules, one seed, AdamW, clipping, averaged weights{})"
 CAPTION = (
-    "ms: of a step of all members; plain: a plain PyTorch loop (the same DiT in ordinary modules, one seed, AdamW, "
-    "clipping, averaged weights{}); "
+    "ms: of a step of all members; plain: {}; "
     "x plain, x solo: seed-steps a second, over the plain loop's and over ours with one member; rate: of the products "
-    "of the blocks, and its share of what one large product reaches here ({:.1f} TFLOP/s, {}); start: from nothing to "
+    "of the blocks, and its share of what one large product reaches here ({:.3g} TFLOP/s, {}); start: from nothing to "
     "full speed; GiB: the most memory in use{}"
 )
 
@@ -90,9 +92,9 @@ def print_table(rows: Sequence[Row]) -> None:
     from recombine.progress import console
 
     first = rows[0]
-    autocast = "" if first.device.startswith("CPU") else ", bf16 autocast"
+    whole = ", by the whole process" if first.device.startswith("CPU") else ""
     table = Table(
-        caption=CAPTION.format(autocast, first.peak_tflops, first.device, "" if autocast else ", by the whole process"),
+        caption=CAPTION.format(first.plain or PLAIN.format(""), first.peak_tflops, first.device, whole),
         caption_justify="left",
         box=SIMPLE,
         pad_edge=False,
@@ -162,7 +164,9 @@ def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None
             memory_gib=memory,
             start_seconds=round(start, 1),
             device=name,
+            torch=torch.__version__,
             commit=commit,
+            plain=PLAIN.format(", bf16 autocast" if gpu else ""),
         )
 
 
