@@ -75,7 +75,12 @@ class Row:
     plain: str = ""  # what the plain loop is
 
 
-PLAIN = "a plain PyTorch loop (the same DiT in ordinary modules, one seed, AdamW, clipping, averaged weights{})"
+def _plain(gpu: bool) -> str:
+    """What the plain loop is."""
+    autocast = ", bf16 autocast" if gpu else ""
+    return f"a plain PyTorch loop (the same DiT in ordinary modules, one seed, AdamW, clipping, averaged weights{autocast})"
+
+
 CAPTION = (
     "ms: of a step of all members; plain: {}; "
     "x plain, x solo: seed-steps a second, over the plain loop's and over ours with one member; rate: of the products "
@@ -92,9 +97,10 @@ def print_table(rows: Sequence[Row]) -> None:
     from recombine.progress import console
 
     first = rows[0]
-    whole = ", by the whole process" if first.device.startswith("CPU") else ""
+    gpu = not first.device.startswith("CPU")
+    whole = "" if gpu else ", by the whole process"
     table = Table(
-        caption=CAPTION.format(first.plain or PLAIN.format(""), first.peak_tflops, first.device, whole),
+        caption=CAPTION.format(first.plain or _plain(gpu), first.peak_tflops, first.device, whole),
         caption_justify="left",
         box=SIMPLE,
         pad_edge=False,
@@ -166,7 +172,7 @@ def run_bench(device: torch.device, commit: str, cases: list[Case] | None = None
             device=name,
             torch=torch.__version__,
             commit=commit,
-            plain=PLAIN.format(", bf16 autocast" if gpu else ""),
+            plain=_plain(gpu),
         )
 
 
