@@ -77,8 +77,8 @@ class Row:
 
 def _plain(gpu: bool) -> str:
     """What the plain loop is."""
-    autocast = ", bf16 autocast" if gpu else ""
-    return f"a plain PyTorch loop (the same DiT in ordinary modules, one seed, AdamW, clipping, averaged weights{autocast})"
+    parts = ["the same DiT in ordinary modules", "one seed", "AdamW", "clipping", "averaged weights"]
+    return f"a plain PyTorch loop ({', '.join([*parts, *(['bf16 autocast'] if gpu else [])])})"
 
 
 CAPTION = (
