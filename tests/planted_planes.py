@@ -18,7 +18,8 @@ from recombine.anatomy.kernels import FAMILIES
 from recombine.anatomy.measures import Measured, rows, write_measures
 from recombine.judges.plane import Judged
 from recombine.studies.rendering import RenderingStudy
-from recombine.studies.rendering_run import RenderedArm, table_of
+from recombine.studies.rendering_run import RenderedArm
+from recombine.studies.rendering_table import table_of
 
 SEEDS = tuple(range(6))
 LAYERS = ("input", "layer 1", "layer 2", "output")

@@ -14,6 +14,7 @@ from recombine.claims.planes.table import PlaneTable, setting
 from recombine.claims.testing import CLEAR, FEWEST_SEEDS, MATTERS, possible, share_text
 from recombine.claims.verdicts import Part, Threshold, Untested
 from recombine.judges.statistics import Difference, Interval, interval, paired
+from recombine.report import scaling
 from recombine.report.words import p_value, percent, points
 
 FITTED = Threshold(
@@ -39,7 +40,7 @@ ENTANGLES = Threshold(
 )
 REACH = Threshold(
     "reach",
-    0.60,
+    scaling.REACH,
     "share of held-out bumps off the rim that are right and valid, for which examples are counted; the predecessor's "
     "60 % accuracy, on our score",
 )
