@@ -98,6 +98,7 @@ def test_the_page_and_its_figures(planted: Path, tmp_path: Path) -> None:
     assert "every cell of the plane" in text and "nan" not in text
     scaling = next(line for line in text.splitlines() if line.startswith("- [rendering-scaling]"))
     assert "No claim is judged from it" not in scaling
+    assert "and [rendering-scaling](" in next(line for line in text.splitlines() if "mixture is `" in line)
 
 
 def test_without_maps_and_pictures_a_figure_is_drawn_still(tmp_path: Path) -> None:

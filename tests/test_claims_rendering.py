@@ -314,6 +314,11 @@ def test_f6(mixed: dict[Any, float], taught: dict[Any, float], sizes: PlaneTable
 def test_scaling_reads_arms_by_their_settings() -> None:
     assert scaling(CUBIC, stripes=False).exponent == pytest.approx(3, abs=0.1)
     assert scaling(CUBIC, stripes=True).exponent == pytest.approx(1, abs=0.1)
+    striped = {"plain": (CNN, numbers()), "stripes": (STRIPED, numbers(0.98, 0.1))}
+    (note,) = f6_stripes(table(striped), CUBIC).notes  # what another goal would have given
+    powers = [float(found) for found in re.findall(r"N\^([\d.]+)", note)]
+    assert powers == pytest.approx([3, 3, 1, 1], abs=0.15) and "30\xa0%" in note and "90\xa0%" in note
+    assert f6_stripes(table(striped), None).notes == ()
     with pytest.raises(Untested, match="3 image sizes"):
         scaling(table({"plain": (CNN, numbers())}), stripes=False)
 

@@ -249,7 +249,8 @@ def _section(verdict: Verdict, home: Path) -> str:
     limits = without_own(verdict.limits, found.study)
     if limits:
         lines.append(f"**Limits.** {' '.join(limits)}")
-    lines.append(f"From {source(found.study, home)}: {arms}.")
+    also = f", and {join([source(study, home) for study in found.beside])}" if found.beside else ""
+    lines.append(f"From {source(found.study, home)}: {arms}{also}.")
     return "\n\n".join(lines)
 
 

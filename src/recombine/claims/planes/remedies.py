@@ -31,6 +31,7 @@ from recombine.report.rendering_reading import read_rendering
 from recombine.report.scaling import WHAT, reached_text, score_of, seen_text
 from recombine.report.words import join, percent
 
+OTHER_GOALS = (0.3, 0.9)
 INNER = "inner"  # the region of held-out pairs off the rim, in a table that `sizes_table` made
 
 
@@ -136,7 +137,27 @@ def f6_stripes(table: PlaneTable, sizes: PlaneTable | None = None) -> Answer:
         other = cures_part("a curriculum of stripes", table, taught, base, seeds, "the plain CNN")
         parts.append(Part(other.name, other.state, other.sentence, "aside"))
     parts += [_falls(sizes), _equal(table, chosen, base, words)]
-    return Answer(tuple(parts), gain_over(table, chosen, base, seeds), arms)
+    return Answer(tuple(parts), gain_over(table, chosen, base, seeds), arms, _other_goals(sizes))
+
+
+def _other_goals(sizes: PlaneTable | None) -> tuple[str, ...]:
+    """The exponents had another share been asked for: they show how far the number rests on the goal, and decide
+    nothing."""
+    if sizes is None:
+        return ()
+    texts = []
+    for who, stripes in (("without stripes", False), ("with stripes", True)):
+        try:
+            found = {goal: scaling(sizes, stripes, goal) for goal in OTHER_GOALS}
+        except Untested:
+            return ()
+        told = [
+            f"N^{one.exponent:.2f} ({one.low:.2f} to {one.high:.2f}) for {percent(goal)}"
+            for goal, one in found.items()
+            if not np.isnan(one.exponent)
+        ]
+        texts += [f"{who} as {join(told)}"] if told else []
+    return (f"Had more or less been asked for, the need would grow {join(texts)}.",) if texts else ()
 
 
 def _is_power(found: Exponent, power: float) -> bool:
