@@ -284,6 +284,18 @@ def test_e2_the_factor_is_inferred(tmp_path: Path) -> None:
     assert found.finding.arms["shape withheld"] == "shape-withheld (withheld)"
 
 
+def test_e2_names_what_was_never_drawn(tmp_path: Path) -> None:
+    """A composition without valid pictures has nothing to lose, though its factor falls like the others'."""
+
+    def draw(code: str, time: float, seed: int) -> Shares:
+        return LOSES(code, time, seed) | ({"valid": 0.0} if code == "111" else {})
+
+    found = asked(DROPOUT, conditioning(tmp_path, quantized_dropout=draw))
+    assert "In 101 and 110 shape falls back" in found.text
+    (note,) = [note for note in found.evidence if "not lost: 011;" in note]
+    assert "hardly drawn at any time, so nothing to lose: 111 (shape named right 99.9\xa0% to 3\xa0%)" in note
+
+
 @pytest.mark.parametrize(
     ("arms", "expected"),
     [

@@ -26,7 +26,7 @@ from recombine.report.words import join
 SPREAD, REMEDIES = "spread", "remedies"
 EQUAL = float(ConditioningSettings().spread)
 UNKNOWN, TOLD = "unknown", "told everything"
-INSTEAD = {"imputed": "a guess from the image", "zero": "class 0 told"}
+INSTEAD = {"imputed": "a guess from the image", "zero": "class 0 told", "zeros": "zeros told"}
 
 
 def judge_spread(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
@@ -136,7 +136,7 @@ def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         beside = [f"{one.text} for {one.label}" for one in remedies if tried[one.label].setting("generator.guidance")]
         answer += f", and against it level-2 is {listing(without)}" + (f", beside {join(beside)}" if beside else "")
     curves = {label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))}
-    hues = {UNKNOWN: "grey", INSTEAD["imputed"]: "blue", INSTEAD["zero"]: "red"}
+    hues = {UNKNOWN: "grey", INSTEAD["imputed"]: "blue", INSTEAD["zero"]: "red", INSTEAD["zeros"]: "red"}
     rows = [Row(label, hues.get(_remedy(arm), "violet"), values(far(arm, measure))) for label, arm in _ordered(arms)]
     return Found(
         studies=(study,),
@@ -185,6 +185,8 @@ def _remedy(arm: Arm) -> str:
     if arm.setting("conditioning.drop_all"):
         return "all factors missing at times"
     missing = str(arm.setting("conditioning.missing"))
+    if missing == "zero" and arm.setting("conditioning.kind") == "full":
+        missing = "zeros"  # values have no class 0
     return INSTEAD.get(missing, missing) if _rate(arm) else UNKNOWN
 
 

@@ -189,13 +189,31 @@ def _where(loss: Loss) -> str:
         before = early(values, peaks(loss.own.share(code, loss.column)))
         leads = f", {towards(code, loss.factor, loss.own.levels)}" if loss.factor else ""
         texts.append(f"{code} {percent(float(before.mean()))} to {percent(float(late(values).mean()))}{leads}")
-    kept = [code for code in loss.own.held_out if code not in loss.lost]
+    never = [code for code in loss.own.held_out if code not in loss.lost and _never_had(loss, code)]
+    kept = [code for code in loss.own.held_out if code not in (*loss.lost, *never)]
     trained = float(late(loss.own.mean(loss.own.at(0), loss.watched)).mean())
     return (
         f"In {loss.own.arm.name}, {loss.what} from a composition's peak to the end: {'; '.join(texts)}"
         + (f"; not lost: {join(kept)}" if kept else "")
+        + (f"; hardly drawn at any time, so nothing to lose: {_falling(loss, never)}" if never else "")
         + f"; trained compositions end at {percent(trained)}."
     )
+
+
+def _never_had(loss: Loss, code: str) -> bool:
+    """Whether a composition was at no time drawn by a share that matters."""
+    return float(loss.own.share(code, loss.column).mean(1).max()) < MATTERS.value
+
+
+def _falling(loss: Loss, codes: list[str]) -> str:
+    """Compositions with their lost factor from its own peak to the end: a picture that is wrong for another reason may
+    lose it too."""
+    texts = []
+    for code in codes:
+        values = loss.own.share(code, loss.watched)
+        ends = early(values, peaks(values)).mean(), late(values).mean()
+        texts.append(f"{code} ({loss.what} {percent(float(ends[0]))} to {percent(float(ends[1]))})")
+    return join(texts)
 
 
 def _each_alone(arms: Arms, column: str, factors: list[FactorWords]) -> str:
