@@ -53,8 +53,12 @@ class DigitsSettings(Settings):
             for word in ("images_path", "labels_path"):
                 if not getattr(self, word):
                     raise ValueError(f"source mnist needs {word}: the path of an IDX file")
-                if not Path(getattr(self, word)).is_file():
-                    raise ValueError(f"{word}: there is no file {getattr(self, word)}")
+                place = Path(getattr(self, word))
+                if not place.is_file():
+                    what = f"{place} is a folder" if place.is_dir() else f"there is no file {place}"
+                    raise ValueError(
+                        f"{word}: {what}; give the path of MNIST's IDX file, or leave source out for a glyph of a font"
+                    )
             if self.image_size != 28:
                 raise ValueError(f"MNIST's digits have 28 pixels a side, not {self.image_size}: leave image_size out")
         return self

@@ -37,7 +37,10 @@ class Transformer(Decoder):
     @staticmethod
     def check(settings: Any, code_widths: tuple[int, ...], image_size: int) -> None:
         if settings.width % settings.heads:
-            raise ValueError(f"{settings.heads} heads do not divide a width of {settings.width}")
+            fitting = [str(n) for n in range(1, min(settings.width, 16) + 1) if settings.width % n == 0]
+            raise ValueError(
+                f"{settings.heads} heads do not divide a width of {settings.width}; take {', '.join(fitting)} heads"
+            )
 
     def run(self, code: Tensor, kept: list[Tensor] | None) -> Tensor:
         told = self.enter(code.to(self.dtype))  # (M, B, D)
