@@ -51,6 +51,15 @@ def test_the_command_prints_the_ledger(planted: Path) -> None:
     assert "F1, F2, F3, F4 and F7: No result of the study rendering was given." in done.output
 
 
+def test_a_narrow_terminal_gets_titles(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, there, gone in (("80", "MaskGIT", "auxiliary"), ("160", "An auxiliary JEPA loss", "JEPA repairs")):
+        monkeypatch.setenv("COLUMNS", columns)
+        done = CliRunner().invoke(app, ["claims", *map(str, folders(planted))])
+        row = next(line for line in done.output.splitlines() if "C4" in line and "│" in line)
+        assert len(row) <= int(columns) and gone not in row
+        assert there in done.output
+
+
 def test_the_page_is_deterministic_and_whole(planted: Path, tmp_path: Path) -> None:
     """The same tables give the same bytes, wherever they lie and in whichever order they are named."""
     other = tmp_path / "elsewhere"

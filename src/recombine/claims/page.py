@@ -25,6 +25,7 @@ from recombine.report.words import join
 
 MARKS: dict[Word, str] = {"reproduced": "●", "partly": "◐", "not reproduced": "○", "untested": "·"}
 SAID: dict[Said, str] = {"supported": "●", "contradicted": "○", "cannot tell": "◐"}
+NARROW = 110  # columns of a terminal below which statements would run down in slivers
 PAPERS = {"C": ("objectives study", "arXiv 2510.03075"), "F": ("forced-rendering study", "arXiv 2501.18797")}
 
 
@@ -53,7 +54,8 @@ def ours_text(verdict: Verdict) -> str:
 
 
 def print_ledger(verdicts: Sequence[Verdict]) -> None:
-    """The ledger in the terminal; what cannot be told is named below it, one line per reason."""
+    """The ledger in the terminal; what cannot be told is named below it, one line per reason. A claim is named by its
+    title where the terminal is too narrow for its statement."""
     from rich.table import Table
     from rich.text import Text
 
@@ -66,12 +68,14 @@ def print_ledger(verdicts: Sequence[Verdict]) -> None:
     table.add_column("here (95 %)", justify="right")
     table.add_column("seeds", justify="right")
     table.add_column("verdict", no_wrap=True)
+    narrow = console().width < NARROW
     for verdict in verdicts:
         if verdict.claim.judge is not None:
+            words = verdict.claim.title if narrow else verdict.claim.statement
             seeds = str(verdict.seeds) if verdict.finding else ""
             word = Text(f"{MARKS[verdict.verdict]} {verdict.verdict}", style=colours[verdict.verdict])
             numbers = (published_text(verdict), ours_text(verdict), seeds)
-            table.add_row(verdict.id, verdict.claim.statement, *numbers, word)
+            table.add_row(verdict.id, words, *numbers, word)
     console().print(table)
     for line in untested_lines(verdicts):
         console().print(f"{MARKS['untested']} {line}")
