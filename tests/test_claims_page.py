@@ -12,6 +12,7 @@ from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studie
 from recombine.claims.page import anchor, heading, ours_text, page_text, write_page
 from recombine.cli import app
 from recombine.errors import UserError
+from recombine.studies.results import read_results, write_results
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "RESULTS.md"
@@ -49,6 +50,23 @@ def test_the_command_prints_the_ledger(planted: Path) -> None:
     assert done.exit_code == 0, done.output
     assert done.output.count("reproduced") == 5 and "C6 and C7" in done.output
     assert "F1, F2, F3, F4 and F7: No result of the study rendering was given." in done.output
+
+
+def test_members_that_diverged_are_a_limit(planted: Path, tmp_path: Path) -> None:
+    """They stay in the numbers, and it is said."""
+    folder = tmp_path / "objectives"
+    shutil.copytree(planted / "results" / "objectives", folder)
+    rows = read_results(folder).to_pylist()
+    for row in rows:
+        row["loss"] = None if row["arm"] == "maskgit" and row["seed"] in (2, 5) else 0.5
+    write_results(folder, rows)
+    whole, some = (
+        next(one for one in make_ledger(open_studies([place])) if one.id == "C1")
+        for place in (planted / "results" / "objectives", folder)
+    )
+    assert some.finding is not None and whole.finding is not None and some.finding.ours == whole.finding.ours
+    told = "Seeds 2 and 5 of maskgit diverged, and what they draw counts as wrong."
+    assert told in some.limits and told not in whole.limits
 
 
 def test_a_narrow_terminal_gets_titles(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import TypeVar
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.verdicts import Untested
 from recombine.report.words import join
+from recombine.studies.diverged import diverged_seeds
 
 Found = TypeVar("Found")
 
@@ -45,6 +46,20 @@ def few_samples(study: StudyTable, arms: Iterable[str]) -> list[str]:
     names = set(arms)
     fewest = min(row["n"] for row in study.finished.rows if row["arm"] in names)
     return [f"Each composition was judged on {fewest} pictures per evaluation only."] if fewest < 128 else []
+
+
+def doubts(study: StudyTable, arms: Iterable[str]) -> list[str]:
+    """What the rows of these arms give reason to doubt, a sentence each: few pictures, and members that diverged. Their
+    seeds were asked for, so they stay, and their black pictures count as wrong."""
+    names = list(dict.fromkeys(arms))
+    notes = few_samples(study, names)
+    for name in names:
+        last = study.finished.last_steps.get(name)
+        seeds = diverged_seeds(row for row in study.finished.rows if row["arm"] == name and row["step"] == last)
+        if seeds:
+            who = f"Seed{'s' if len(seeds) > 1 else ''} {join(list(map(str, seeds)))} of {name}"
+            notes.append(f"{who} diverged, and what {'they draw' if len(seeds) > 1 else 'it draws'} counts as wrong.")
+    return notes
 
 
 def own_limits(study: StudyTable) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from recombine.claims import conditioning, jepa, ladder, tokenizer, untested
-from recombine.claims.asking import BY_PROBE, few_samples, no_answer, own_limits, put
+from recombine.claims.asking import BY_PROBE, doubts, no_answer, own_limits, put
 from recombine.claims.beyond.questions import QUESTIONS
 from recombine.claims.planes.claims import CLAIMS as PLANES
 from recombine.claims.tables import Measure, StudyTable, open_study
@@ -81,7 +81,7 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     evidence += [*first.notes, *_beside(claim, [one for one in found if one is not first])]
     if not first.study.is_plane:  # there one picture of every cell is judged, at the end and by one measure
         limits += _otherwise(claim, first, studies)
-        limits += few_samples(first.study, first.arms.values())
+        limits += doubts(first.study, first.arms.values())
     limits += own_limits(first.study)
     return Verdict(claim, first.verdict, first, tuple(evidence), tuple(limits))
 

@@ -15,7 +15,7 @@ from recombine.claims.tables import StudyTable
 from recombine.claims.verdicts import WORDS, Verdict, Word
 from recombine.claims.why.answers import Answer, Said
 from recombine.claims.why.explanations import EXPLANATIONS, explain
-from recombine.claims.why.sections import RUNS, pointer, relative, slug, source, why_sections
+from recombine.claims.why.sections import RUNS, folded, pointer, relative, slug, source, why_sections
 from recombine.errors import UserError
 from recombine.files import cannot_write, write_atomic
 from recombine.progress import console
@@ -242,11 +242,13 @@ def _section(verdict: Verdict, home: Path) -> str:
     assert found is not None
     trust = f" ({verdict.claim.trust})" if verdict.claim.trust else ""
     arms = ", ".join(f"{label} is `{name}`" for label, name in found.arms.items())
+    judged = [part.sentence for part in found.parts]
     lines = [
         f"## {heading(verdict)}",
         f"*{verdict.claim.statement}* Published: {verdict.claim.published}{trust}.",
         f"![{verdict.claim.title}: published and here](results/{FIGURES}/{verdict.id}.png)",
-        " ".join(verdict.evidence),
+        " ".join(text for text in verdict.evidence if text in judged),
+        *folded(text for text in verdict.evidence if text not in judged),
     ]
     if shows_pictures(verdict):
         lines.append(f"![What the models draw of held-out combinations](results/{FIGURES}/{verdict.id}{DRAWN}.png)")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recombine.claims.asking import BY_PROBE, few_samples, own_limits, sentence
+from recombine.claims.asking import BY_PROBE, doubts, own_limits, sentence
 from recombine.claims.beyond.bridge import B8
 from recombine.claims.beyond.data import B2, B4, B5
 from recombine.claims.beyond.entries import Entry, Found, Question
@@ -38,7 +38,7 @@ def ask_beyond(one: Question, studies: Mapping[str, StudyTable]) -> Entry:
     main = found.studies[0]
     if not main.is_plane:  # there every cell is judged once, at the end and by one measure
         limits += _otherwise(one, found, studies)
-        few = [text for study in found.studies for text in few_samples(study, study.finished.measured)]
+        few = [text for study in found.studies for text in doubts(study, study.finished.measured)]
         limits += list(dict.fromkeys(few))
     said = [text for study in found.studies if study.name in one.studies for text in own_limits(study)]
     return Entry(one, found, limits=(*limits, *dict.fromkeys(said)))

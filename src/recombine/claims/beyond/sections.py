@@ -43,7 +43,7 @@ def beyond_sections(entries: Sequence[Entry], home: Path) -> list[str]:
         arms = ", ".join(f"`{name}`" for name in dict.fromkeys(found.arms.values()))
         section = [
             f"### {_title(entry)}",
-            f"{entry.asked.question} **{found.answer}**",
+            f"{entry.asked.question} {found.answer}",
             f"![{entry.asked.title}](results/{FIGURES}/{entry.id}.png)",
             " ".join(found.notes),
             f"**Limits.** {' '.join(limits)}" if limits else "",

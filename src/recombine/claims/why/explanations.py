@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recombine.claims.asking import BY_PROBE, few_samples, no_answer, own_limits, put, sentence
+from recombine.claims.asking import BY_PROBE, doubts, no_answer, own_limits, put, sentence
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.verdicts import Untested, Verdict
 from recombine.claims.why import dropout, peak, rise
@@ -35,7 +35,7 @@ def ask_why(one: Explanation, studies: Mapping[str, StudyTable]) -> Answer:
     limits = [one.caveat] if one.caveat else []
     limits += [note for study in (first.study, *first.beside) for note in study.incomplete]
     limits += _otherwise(one, first, studies)
-    limits += few_samples(first.study, first.arms.values())
+    limits += doubts(first.study, first.arms.values())
     limits += own_limits(first.study)
     return Answer(one, first, tuple(evidence), tuple(limits))
 

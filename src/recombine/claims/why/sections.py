@@ -1,7 +1,7 @@
 """The explanations in RESULTS.md: the section "Why", and the line on top that leads to it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from recombine.claims.asking import without_own
@@ -28,6 +28,12 @@ def source(study: StudyTable, home: Path) -> str:
     """A study by name with links: to its folder, and to where its own limits are said."""
     limits = f" ([its limits](#{slug(RUNS)}))" if study.finished.limits else ""
     return f"[{study.name}]({relative(study.folder, home)}){limits}"
+
+
+def folded(texts: Iterable[str]) -> list[str]:
+    """Numbers beside those that an answer rests on: there for who looks, out of the way of who reads on."""
+    lines = list(texts)
+    return [f"<details><summary>More numbers</summary>\n\n{' '.join(lines)}\n\n</details>"] if lines else []
 
 
 def _title(answer: Answer) -> str:
