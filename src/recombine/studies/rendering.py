@@ -9,7 +9,7 @@ the file, as in every study.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -19,13 +19,13 @@ from recombine.conditioning import ConditioningSettings
 from recombine.curated import DataSettings, Plane, make_plane
 from recombine.encodings import Encoding, EncodingSettings, PopulationEncoding
 from recombine.errors import UserError
-from recombine.files import content_hash
 from recombine.generators import GeneratorSettings, check_generator
 from recombine.nets.backbone import Size
 from recombine.nets.decoders import DecoderSettings, check_decoder
 from recombine.nets.decoders.cnn import CNNSettings
 from recombine.settings import Settings
 from recombine.studies.names import ArmName, Limits, Question, Seeds, StudyName
+from recombine.studies.whole import Mistaken, WholeStudy
 from recombine.tokenizers import TokenizerSettings, check_fits
 from recombine.training import TrainingSettings
 from recombine.worlds.bumps import Bumps, BumpsSettings
@@ -161,8 +161,8 @@ class RenderingArm(Settings):
         return torch.bfloat16 if self.training.precision == "bfloat16" else torch.float32
 
 
-class RenderingStudy(Settings):
-    """A forced-rendering study, complete; its hash names everything its results depend on."""
+class RenderingStudy(WholeStudy):
+    """A forced-rendering study: arms that are decoders, each with its world."""
 
     kind: Literal["rendering"] = Field(default="rendering", description="decoders that are told every factor")
     name: StudyName
@@ -177,30 +177,23 @@ class RenderingStudy(Settings):
     seeds: Seeds = (0, 1, 2)
     arms: dict[ArmName, RenderingArm] = Field(min_length=1, description="what is compared: a name and its words")
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> "RenderingStudy":
-        parts = {name: getattr(self, name) for name in type(self).model_fields}
-        wrong = [f"{'.'.join(path)}: {sentence}" for path, sentence in rendering_mistakes(parts)]
-        if wrong:
-            raise ValueError("; ".join(wrong))
-        return self
+    wording: ClassVar[tuple[str, ...]] = (
+        "question",
+        "limits",
+        "measures",
+    )  # whatever is measured, the arms are the same
+
+    @classmethod
+    def mistakes(cls, parts: Mapping[str, Any]) -> Mistaken:
+        return rendering_mistakes(parts)
 
     @property
     def members(self) -> int:
+        """How many seeds every arm is trained with."""
         return len(self.seeds)
 
-    def resolved(self) -> dict[str, Any]:
-        """Everything, as plain JSON data."""
-        return self.model_dump(mode="json")
 
-    @property
-    def hash(self) -> str:
-        """The wording of question and limits does not count, nor what is measured: the arms are the same."""
-        left_out = ("question", "limits", "measures")
-        return content_hash({word: value for word, value in self.resolved().items() if word not in left_out})
-
-
-def rendering_mistakes(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+def rendering_mistakes(parts: Mapping[str, Any]) -> Mistaken:
     """What no section can know by itself, as (place, sentence)."""
     judging = parts.get("judging")
     for name, arm in parts.get("arms", {}).items():

@@ -5,14 +5,13 @@ has all four in full. `reading.py` turns the one into the other.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from recombine.conditioning import ConditioningSettings
 from recombine.errors import UserError
-from recombine.files import content_hash
 from recombine.generators import GeneratorSettings, JepaSettings, check_generator, check_jepa
 from recombine.judges import JudgingSettings
 from recombine.nets.backbone import SIZES
@@ -24,6 +23,7 @@ from recombine.studies.reading import build_study
 from recombine.studies.rendering import RenderingStudy, rendering_mistakes, shrink_rendering
 from recombine.studies.sources import study_text
 from recombine.studies.tree import Mistakes, Node, from_python, parse, show
+from recombine.studies.whole import Mistaken, WholeStudy
 from recombine.tokenizers import TokenizerSettings, check_fits
 from recombine.training import TrainingSettings
 from recombine.worlds import WorldSettings, build_world
@@ -43,8 +43,8 @@ class Arm(Settings):
     training: TrainingSettings = Field(default=TrainingSettings(), description="how the generator is trained")
 
 
-class Study(Settings):
-    """A study, complete: running it needs nothing else, and its hash names everything its results depend on."""
+class Study(WholeStudy):
+    """A study of generators: one world and split, and arms that are trained on it."""
 
     name: StudyName
     question: Question
@@ -57,32 +57,17 @@ class Study(Settings):
     seeds: Seeds = (0, 1, 2)
     arms: dict[ArmName, Arm] = Field(min_length=1, description="what is compared: a name and its words for each")
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> "Study":
-        parts = {name: getattr(self, name) for name in type(self).model_fields}
-        wrong = [f"{'.'.join(path)}: {sentence}" for path, sentence in mistakes_between(parts)]
-        if wrong:
-            raise ValueError("; ".join(wrong))
-        return self
+    @classmethod
+    def mistakes(cls, parts: Mapping[str, Any]) -> Mistaken:
+        return mistakes_between(parts)
 
     @property
     def members(self) -> int:
         """How many seeds every arm is trained with."""
         return len(self.seeds)
 
-    def resolved(self) -> dict[str, Any]:
-        """Everything, as plain JSON data; `Study.model_validate` reads it back."""
-        return self.model_dump(mode="json")
 
-    @property
-    def hash(self) -> str:
-        """The same for equal studies, today and next year. The wording of question and limits does not count."""
-        return content_hash(
-            {word: value for word, value in self.resolved().items() if word not in ("question", "limits")}
-        )
-
-
-def mistakes_between(parts: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+def mistakes_between(parts: Mapping[str, Any]) -> Mistaken:
     """What no section can know by itself, as (place, sentence). Parts that are wrong by themselves are left out."""
     world, split, judging = (parts.get(word) for word in ("world", "split", "judging"))
     made: Split | None = None
