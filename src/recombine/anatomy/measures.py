@@ -18,7 +18,8 @@ One row per (study, arm, seed, layer, measure, region):
     kernel_r2_FAMILY                                                `kernels.compare_kernels`
     regression_FAMILY                                               `kernels.kernel_regression`
 
-    mse, relative, ssim, position_error, hit, valid, joint          `judges.plane.summarise`
+    mse, relative, ssim, dissimilarity, position_error, hit, valid, joint    `judges.plane.summarise`; entries of the
+                                                                    store from before `dissimilarity` go without it
     sample_spread                                                   of a generator, `studies.bridge_measures`
 
 A region of a kernel's R^2 is that of its pairs of cells: trained, held_out, or across. The layer "truth" is the world's

@@ -6,7 +6,10 @@ Definitions, per image:
   itself (a blank picture is nearly right, most pixels being background), so `relative` = mean mse / mean blank is what
   to read: 1 is as bad as drawing nothing.
 - ssim: structural similarity (Wang et al. 2004), Gaussian window of standard deviation 1.5 cut at 11 pixels, values
-  from 0 to 1, mirrored at the border.
+  from 0 to 1, mirrored at the border. It means little by itself too (at the published size a blank picture has 0.88),
+  so `dissimilarity` = (1 - mean ssim) / (1 - mean blank_ssim) is what to read, with `blank_ssim` that of a picture that
+  is background everywhere: 1 is as unlike the truth as drawing nothing, 0 is the truth. A ratio of means over cells, as
+  `relative` is. Ours.
 - found: where the picture differs most from the background in the direction of the ink: a pixel (x, y). Of digits, the
   angle of the plane whose picture is nearest.
 - position_error: distance from there to what was asked for, in pixels (of digits along the circle, in degrees).
@@ -137,12 +140,19 @@ def ssim(a: Tensor, b: Tensor) -> Tensor:
     return (top / bottom).mean((1, 2))
 
 
+def blank_ssim(plane: Plane) -> Tensor:
+    """Structural similarity of a blank image with the true one at every cell, (C,)."""
+    return ssim(torch.full_like(plane.images, plane.background), plane.images)
+
+
 def summarise(judged: Judged, plane: Plane, where: Tensor) -> dict[str, Tensor]:
-    """Means over the cells `where` (C,) bool, (M,) each: mse, relative, ssim, position_error, hit, valid, joint."""
+    """Means over the cells `where` (C,) bool, (M,) each: mse, relative, ssim, dissimilarity, position_error, hit,
+    valid, joint; `relative` and `dissimilarity` are ratios of means."""
     numbers = {word: t[:, where].mean(1) for word, t in judged.means().items()}
-    words = ("ssim", "position_error", "hit", "valid", "joint")
-    relative = numbers["mse"] / plane.blank[where].mean()
-    return {"mse": numbers["mse"], "relative": relative, **{word: numbers[word] for word in words}}
+    numbers["relative"] = numbers["mse"] / plane.blank[where].mean()
+    numbers["dissimilarity"] = (1.0 - numbers["ssim"]) / (1.0 - blank_ssim(plane)[where].mean())
+    words = ("mse", "relative", "ssim", "dissimilarity", "position_error", "hit", "valid", "joint")
+    return {word: numbers[word] for word in words}
 
 
 def by_depth(judged: Judged, plane: Plane) -> dict[float, dict[str, Tensor]]:

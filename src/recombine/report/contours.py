@@ -78,55 +78,56 @@ def _unlike(axes: np.ndarray) -> np.ndarray:
     return axes
 
 
-BY_DEPTH = (("relative", "error over blank"), ("joint_probe_only", "found within 1"))  # what is drawn by depth
+BY_DEPTH = {  # what is drawn by depth, with what is written beside it
+    "relative": "error / blank",
+    "dissimilarity": "dissimilarity / blank",
+    "position_error": "position error",
+    "joint_probe_only": "found within 1",
+}
+OVER_BLANK = ("relative", "dissimilarity")  # of these a blank image has 1
 
 
 def depth_figure(arms: dict[str, ArmNumbers]) -> "Figure":
-    """Error relative to blank, and share found within 1, by depth inside the hole. An arm has two panels, one above the
-    other: its seeds thin, their mean thick, the means of all other arms grey."""
+    """Error and dissimilarity relative to blank, position error and share found within 1, by depth inside the hole. An
+    arm has a row of four panels: its seeds thin, their mean thick, the means of all other arms grey."""
     shown = list(arms.values())[:MOST_ARMS]
-    columns = min(4, len(shown))
-    rows = -(-len(shown) // columns)
-    figure = _figure(max(2.75 * columns, 5.5), 3.4 * rows + 0.2)
-    axes = figure.subplots(2 * rows, columns, squeeze=False, sharex="all", sharey="row")
-    lines = {
-        (arm.name, word): np.array([arm.members(word, arm.depth == depth) for depth in arm.depths])  # (depths, M)
-        for arm in shown
-        for word, _ in BY_DEPTH
-    }
-    errors = np.concatenate([lines[arm.name, "relative"].ravel() for arm in shown])
-    errors = errors[np.isfinite(errors) & (errors > 0)]
-    low, high = errors.min(initial=0.3), errors.max(initial=2.0)
-    for axis in axes.flat:
-        axis.set_axis_off()
-    for i, own in enumerate(shown):
-        row, column = divmod(i, columns)
-        for under, (word, label) in enumerate(BY_DEPTH):
-            axis = axes[2 * row + under, column]
-            axis.set_axis_on()
-            for other in shown:
+    figure = _figure(11.0, 1.45 * len(shown) + 0.4)
+    axes = figure.subplots(len(shown), len(BY_DEPTH), squeeze=False, sharex="all", sharey="col")
+    degrees = not all(arm.is_plane for arm in shown)
+    for column, (word, label) in enumerate(BY_DEPTH.items()):
+        lines = [np.array([arm.members(word, arm.depth == depth) for depth in arm.depths]) for arm in shown]
+        for row, own in enumerate(shown):  # lines[row] is (depths, M)
+            axis = axes[row, column]
+            for other, others in zip(shown, lines, strict=True):
                 if other is not own:
-                    axis.plot(other.depths, lines[other.name, word].mean(1), color="0.82", linewidth=0.9, zorder=1)
-            axis.plot(own.depths, lines[own.name, word], color="#1a86c8", linewidth=0.6, alpha=0.5, zorder=2)
-            axis.plot(own.depths, lines[own.name, word].mean(1), color="#0b5e94", linewidth=2, zorder=3)
-            axis.grid(alpha=0.3)
-            axis.tick_params(labelsize=8)
-            if word == "relative":
+                    axis.plot(other.depths, others.mean(1), color="0.82", linewidth=0.9, zorder=1)
+            axis.plot(own.depths, lines[row], color="#1a86c8", linewidth=0.6, alpha=0.5, zorder=2)
+            axis.plot(own.depths, lines[row].mean(1), color="#0b5e94", linewidth=2, zorder=3)
+            if word in OVER_BLANK:
                 axis.axhline(1.0, color="0.4", linewidth=1, linestyle="--")
-                axis.set_yscale("log")
-                axis.set_ylim(low / 1.5, high * 1.5)
-                axis.set_title(own.name, fontsize=9.5)
-            else:
-                axis.set_ylim(-0.05, 1.05)
-                axis.xaxis.get_major_locator().set_params(integer=True)
-                axis.tick_params(labelbottom=i + columns >= len(shown))  # the last of its column
-            if column == 0:
-                axis.set_ylabel(label, fontsize=8.5)
-    where = "depth inside the hole, in pixels (the rim is 0)"
-    if not all(arm.is_plane for arm in shown):
-        where = "degrees from the edge of the gap"
+            unit = (" (degrees)" if degrees else " (px)") if word == "position_error" else ""
+            axis.set_ylabel(f"{label}{unit}", fontsize=8)
+            axis.tick_params(which="both", labelsize=8)
+            axis.grid(alpha=0.3)
+        _heights(axes[0, column], word, np.concatenate([line.ravel() for line in lines]))
+    for row, own in enumerate(shown):
+        axes[row, 0].set_title(own.name, fontsize=9.5, loc="left")
+    axes[0, 0].xaxis.get_major_locator().set_params(integer=True)
+    where = "degrees from the edge of the gap" if degrees else "depth inside the hole, in pixels (the rim is 0)"
     figure.supxlabel(f"{where}; dashed: a blank image", fontsize=9)
     return figure
+
+
+def _heights(axis: Any, word: str, values: np.ndarray) -> None:
+    """The scale of a column of panels: of ratios to a blank image logarithmic, with 1 in sight."""
+    values = values[np.isfinite(values)]
+    if word in OVER_BLANK:
+        values = values[values > 0]
+        axis.set_yscale("log")
+        axis.set_ylim(values.min(initial=0.3) / 1.5, values.max(initial=2.0) * 1.5)
+        return
+    high = 1.0 if word == "joint_probe_only" else values.max(initial=1.0)
+    axis.set_ylim(-0.05 * high, 1.05 * high)
 
 
 def shown_cells(arm: ArmNumbers) -> list[int]:

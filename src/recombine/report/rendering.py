@@ -78,7 +78,9 @@ def draw_figures(study: FinishedRendering) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     if any(arm.is_plane for arm in study.arms.values()):
         figures["contours"] = contours.contour_figure(named.arms)
-    figures |= {"depth": contours.depth_figure(named.arms), "pictures": contours.picture_figure(named)}
+    figures["depth"] = contours.depth_figure(named.arms)
+    if named.pictures:  # committed tables are without them
+        figures["pictures"] = contours.picture_figure(named)
     if sampled_arms(named):
         figures["samples"] = sample_figure(named)
     if len(set(rows["step"].tolist())) > 1:
@@ -95,12 +97,21 @@ COLUMNS = (
     "held out: relative to blank",
     "deep: relative to blank",
     "held out: similarity",
+    "held out: dissimilarity relative to blank",
+    "held out: position error",
     "held out: found within 1",
     "deep: found within 1",
     "held out: right and valid",
 )
 
-_SHORT = (COLUMNS[0], COLUMNS[1], COLUMNS[2], COLUMNS[3], COLUMNS[6], COLUMNS[8])  # what fits a terminal
+_SHORT = (  # what fits a terminal
+    "arm",
+    "trained: error",
+    "held out: error",
+    "held out: relative to blank",
+    "held out: found within 1",
+    "held out: right and valid",
+)
 
 
 def table_lines(study: FinishedRendering) -> list[list[str]]:
@@ -122,6 +133,8 @@ def table_lines(study: FinishedRendering) -> list[list[str]]:
                 number(arm.mean("relative", held)),
                 number(arm.mean("relative", deep)),
                 number(arm.mean("ssim", held)),
+                "–" if arm.blank_ssim is None else number(arm.mean("dissimilarity", held)),
+                number(arm.mean("position_error", held)),
                 percent(arm.mean("joint_probe_only", held)),
                 percent(arm.mean("joint_probe_only", deep)),
                 percent(arm.mean("joint", held)),
@@ -132,7 +145,7 @@ def table_lines(study: FinishedRendering) -> list[list[str]]:
 
 def number(cell: Interval) -> str:
     """3.42e-03 (3.30e-03 to 3.54e-03), or plainly where it is not small."""
-    show = "{:.2e}" if abs(cell.mean) < 0.01 else "{:.3g}"
+    show = "{:.2e}" if 0 < abs(cell.mean) < 0.01 else "{:.3g}"
     if cell.low is None or cell.high is None:
         return show.format(cell.mean)
     low = "0" if cell.low == 0 else show.format(cell.low)

@@ -18,7 +18,13 @@ from recombine.judges.statistics import Interval, interval
 from recombine.studies.results import read_results
 
 AGAIN = "give the command that made the study again"
-BOUNDS = {"mse": (0.0, np.inf), "relative": (0.0, np.inf), "ssim": (-1.0, 1.0)}  # where the truth must lie
+BOUNDS = {  # where the truth must lie
+    "mse": (0.0, np.inf),
+    "relative": (0.0, np.inf),
+    "ssim": (-1.0, 1.0),
+    "dissimilarity": (0.0, np.inf),
+    "position_error": (0.0, np.inf),
+}
 NUMBERS = ("mse", "ssim", "position_error", "joint", "valid", "joint_probe_only")
 
 
@@ -42,6 +48,7 @@ class ArmNumbers:
     blank: np.ndarray  # (C,)
     values: dict[str, np.ndarray]  # (M, C) by name, as in NUMBERS
     diverged: tuple[int, ...] = ()  # seeds
+    blank_ssim: np.ndarray | None = None  # (C,); None where neither table nor settings give it
 
     @property
     def lost(self) -> bool:
@@ -65,9 +72,13 @@ class ArmNumbers:
         return round(len(self.cells) ** 0.5)
 
     def members(self, word: str, where: np.ndarray) -> np.ndarray:
-        """The mean of a number over the cells `where` (C,), for each member, (M,). `relative` is mse over blank."""
+        """The mean of a number over the cells `where` (C,), for each member, (M,). Ratios of such means: `relative` is
+        mse over blank, `dissimilarity` 1 - ssim over 1 - blank_ssim, NaN where the latter is not known."""
         if word == "relative":
             return self.values["mse"][:, where].mean(1) / self.blank[where].mean()
+        if word == "dissimilarity":
+            blank = np.nan if self.blank_ssim is None else self.blank_ssim[where].mean()
+            return (1.0 - self.values["ssim"][:, where].mean(1)) / (1.0 - blank)
         return self.values[word][:, where].mean(1)
 
     def mean(self, word: str, where: np.ndarray) -> Interval:
@@ -135,6 +146,8 @@ def read_rendering(folder: Path) -> FinishedRendering:
         if "loss" in table.column_names:  # none is written for a member that diverged
             columns["diverged"] = table.column("loss").is_null(nan_is_null=True).to_numpy()
         arms = {name: _arm(name, columns) for name in facts["arms"]}
+        if "blank_ssim" not in columns:
+            arms = _with_blank_ssim(arms, facts["arms"])
     except (KeyError, ValueError, TypeError, SafetensorError) as error:
         raise UserError(
             f"the files in {folder} do not hold what a study writes ({type(error).__name__}: {error}); {AGAIN}."
@@ -166,4 +179,34 @@ def _arm(name: str, columns: dict[str, np.ndarray]) -> ArmNumbers:
         grid("blank")[0],
         {word: grid(word) for word in NUMBERS},
         tuple(seed for seed, gone in zip(seeds, lost, strict=True) if gone),
+        grid("blank_ssim")[0] if "blank_ssim" in columns else None,
     )
+
+
+def _with_blank_ssim(arms: dict[str, ArmNumbers], facts: dict[str, Any]) -> dict[str, ArmNumbers]:
+    """The arms of an older table with the similarity of a blank picture, from their planes; each world is drawn once,
+    since a scaling study has many arms of few worlds."""
+    found: dict[str, ArmNumbers] = {}
+    for name, arm in arms.items():
+        settings = facts[name].get("settings", {})
+        like = (one for one in found if facts[one].get("settings", {}).get("world") == settings.get("world"))
+        same = next(like, None)
+        known = _blank_ssim(settings, arm) if same is None else found[same].blank_ssim
+        found[name] = replace(arm, blank_ssim=known)
+    return found
+
+
+def _blank_ssim(settings: dict[str, Any], arm: ArmNumbers) -> np.ndarray | None:
+    """The similarity (C,) of a blank picture with the true one; None where the settings cannot be read as today's, the
+    world's own files are not here, or it is drawn in another way today (its blank error differs from the table's)."""
+    from recombine.judges.plane import blank_ssim
+    from recombine.studies.rendering import RenderingArm
+
+    try:
+        plane = RenderingArm.model_validate(settings).plane()
+    except (ValueError, UserError):
+        return None
+    blank = plane.blank.double().numpy()
+    if blank.shape != arm.blank.shape or not np.allclose(blank, arm.blank, rtol=1e-3, atol=0):
+        return None
+    return np.asarray(blank_ssim(plane).double().numpy())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recombine.judges.plane import cross_fade
+from recombine.judges.plane import blank_ssim, cross_fade
 from recombine.studies.rendering import RenderingStudy
 
 if TYPE_CHECKING:
@@ -18,13 +18,15 @@ def table_of(study: RenderingStudy, name: str, arm: "RenderedArm") -> pa.Table:
     The contract's columns: composition ("x,y" or the angle), level (0 trained, 1 held out: every single value is seen,
     so a held-out pair differs from some trained one in one factor), n (1; the samples of a generator, over which every
     number is then a mean), joint, valid, joint_probe_only (right, valid or not), factor_<name>. Beside them: x, y (or
-    angle), depth, mse, blank, ssim, position_error, loss (null: the member diverged); of angles fade_mse and
-    fade_blank, the error against the cross-fade and that of the cross-fade itself.
+    angle), depth, mse, blank, ssim, blank_ssim, position_error, loss (null: the member diverged); of angles fade_mse
+    and fade_blank, the error against the cross-fade and that of the cross-fade itself. Older tables
+    have no blank_ssim: `report.rendering_reading` works it out from the settings.
     """
     plane = arm.plane
     cells, members = len(plane.cells), study.members
     names = ("x", "y") if plane.cells.shape[1] == 2 else ("angle",)
     values = plane.cells.tolist()
+    alike = blank_ssim(plane).double().repeat(members).numpy()
     codes = [",".join(f"{value:g}" for value in cell) for cell in values]
     tables = []
     for step, result in arm.judged.items():
@@ -51,6 +53,7 @@ def table_of(study: RenderingStudy, name: str, arm: "RenderedArm") -> pa.Table:
             "mse": judged["mse"].flatten().double().numpy(),
             "blank": plane.blank.double().repeat(members).numpy(),
             "ssim": judged["ssim"].flatten().double().numpy(),
+            "blank_ssim": alike,
             "position_error": judged["position_error"].flatten().double().numpy(),
             # Of a type even where no member has one.
             "loss": pa.array([arm.losses[step][m] for m in range(members) for _ in range(cells)], pa.float64()),
