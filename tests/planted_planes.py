@@ -162,7 +162,7 @@ ROTATION = plane_study(
         }
     },
 )
-SIZES, COUNTS = (8, 12, 16), (16, 64, 256, 1024)
+SIZES, COUNTS = (8, 12, 16), (16, 32, 48, 80, 112, 144, 192, 256, 384, 1024)  # close by the needs, to know them
 SCALING = plane_study(
     "rendering-scaling",
     {

@@ -275,12 +275,12 @@ TAUGHT = arm(data={"stripes": 56, "order": "curriculum"})
 
 
 def grown(plain: float, striped: float) -> PlaneTable:
-    """A scaling study: five sizes, eight training sets each, a share that passes 60 % at c N^exponent examples."""
+    """A scaling study: five sizes, twenty training sets each, a share that passes 60 % at c N^exponent examples."""
     arms: dict[str, Any] = {}
     for stripes, exponent in ((0, plain), (20, striped)):
         for size in (16, 20, 24, 28, 32):
             need = 400 * (size / 24) ** exponent
-            for images in np.geomspace(60, 3000, 8).round().astype(int).tolist():
+            for images in np.geomspace(60, 3000, 20).round().astype(int).tolist():
                 words = {
                     "world": {"kind": "bumps", "image_size": size},
                     "support": {"kind": "donut", "low": 4, "high": 10},
@@ -312,12 +312,13 @@ def test_f6(mixed: dict[Any, float], taught: dict[Any, float], sizes: PlaneTable
 
 
 def test_scaling_reads_arms_by_their_settings() -> None:
-    assert scaling(CUBIC, stripes=False).exponent == pytest.approx(3, abs=0.1)
-    assert scaling(CUBIC, stripes=True).exponent == pytest.approx(1, abs=0.1)
+    for stripes, power in ((False, 3), (True, 1)):  # as near as the numbers tried let it be known
+        found = scaling(CUBIC, stripes)
+        assert found.holds(power) and found.exponent == pytest.approx(power, abs=0.15)
     striped = {"plain": (CNN, numbers()), "stripes": (STRIPED, numbers(0.98, 0.1))}
     (note,) = f6_stripes(table(striped), CUBIC).notes  # what another goal would have given
     powers = [float(found) for found in re.findall(r"N\^([\d.]+)", note)]
-    assert powers == pytest.approx([3, 3, 1, 1], abs=0.15) and "30\xa0%" in note and "90\xa0%" in note
+    assert powers == pytest.approx([3, 3, 1, 1], abs=0.2) and "30\xa0%" in note and "90\xa0%" in note
     assert f6_stripes(table(striped), None).notes == ()
     with pytest.raises(Untested, match="3 image sizes"):
         scaling(table({"plain": (CNN, numbers())}), stripes=False)

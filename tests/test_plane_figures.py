@@ -10,7 +10,6 @@ from torch import Tensor
 from recombine.anatomy.kernels import compare_kernels, representational_kernel
 from recombine.anatomy.manifold import log_volume, tangents
 from recombine.anatomy.plane import plane_cells, to_map
-from recombine.anatomy.scaling import fit_exponent, needed_table
 from recombine.anatomy.superposition import memory_weights, superposition
 from recombine.errors import UserError
 from recombine.report.plane_figures import (
@@ -19,7 +18,6 @@ from recombine.report.plane_figures import (
     kernel_panels,
     manifold_views,
     plane_maps,
-    scaling_figure,
     superposition_panels,
     superposition_pictures,
     volume_maps,
@@ -118,18 +116,3 @@ def test_superpositions(tmp_path: Path) -> None:
     assert cosine_foot([np.array([0.9, 0.1])]) == -0.08 and cosine_foot([np.array([-0.5])]) == pytest.approx(-0.55)
     with pytest.raises(UserError, match="needed"):
         superposition_pictures(path, {"odd": true[:2]}, true, shown, depths, "")
-
-
-def test_scaling(tmp_path: Path) -> None:
-    sizes = np.array([16, 20, 24, 28, 32])
-    noise = np.random.default_rng(0)
-    arms = {}
-    for name, exponent, scale in (("bumps only", 3.0, 0.05), ("bumps and stripes", 1.0, 6.0)):
-        need = scale * sizes**exponent * np.exp(0.15 * noise.normal(size=(8, 5)))
-        tried = np.stack([np.geomspace(60, 1200, 8)] * 5)
-        curves = 1 / (1 + (need[..., None] / tried) ** 4)
-        needed = needed_table(curves, tried, 0.5)
-        fit = fit_exponent(sizes, needed, draws=300)
-        arms[name] = (needed.examples, needed.known, (fit.exponent, fit.low, fit.high), fit.constant)
-    path = scaling_figure(tmp_path / "scaling.png", sizes, arms, "Data needed", "60 % of held-out cells in place")
-    assert is_png(path)

@@ -14,7 +14,7 @@ import numpy as np
 
 from recombine.anatomy.scaling import (
     AT_MOST,
-    EXACT,
+    BETWEEN,
     FEWEST_SIZES,
     MORE_THAN,
     Exponent,
@@ -34,9 +34,9 @@ SCORE = "joint"  # right and valid
 OFF_RIM = 1.0  # the depth from which on a held-out pair counts: no trained bump lies within the pixel that is allowed
 WHAT = "of held-out bumps off the rim right and valid"
 WHO = {"bumps alone": "bumps alone", "with stripes": "bumps with stripes"}
-MARKS = {EXACT: "o", MORE_THAN: "^", AT_MOST: "v"}
+MARKS = {BETWEEN: "o", MORE_THAN: "^", AT_MOST: "v"}
 NOTES = {
-    EXACT: "dot: a seed's number",
+    BETWEEN: "bar: a seed's need lies between two tried numbers; dot: read off",
     MORE_THAN: "triangle up: not reached with so many",
     AT_MOST: "triangle down: reached with the fewest tried",
 }
@@ -78,24 +78,32 @@ def fits(scores: Scores) -> tuple[list[int], Needed, Exponent]:
     return sizes, needed, fit_exponent(sizes, needed)
 
 
-def seen_text(found: Exponent) -> str:
-    """What a fit rests on: "4 of 5 sizes, 8 seeds, 20 % of their numbers censored". A size counts where at least half
-    of the seeds have an exact number; a number is censored where it is only known to be more than the most images
-    tried, or at most the fewest."""
+def _seeds_text(found: Exponent) -> str:
+    """ "8 seeds, 20 % of their needs outside the numbers tried": above the most, or not above the fewest."""
     seeds = f"{found.seeds} seed{'' if found.seeds == 1 else 's'}"
-    return f"{found.sizes} of {found.asked} sizes, {seeds}, {percent(found.censored)} of their numbers censored"
+    if not found.outside:
+        return f"{seeds}, each need known between two tried numbers"
+    return f"{seeds}, {percent(found.outside)} of their needs outside the numbers tried"
+
+
+def seen_text(found: Exponent) -> str:
+    """What a fit rests on: "4 of 5 sizes, 8 seeds, 20 % of their needs outside the numbers tried". A size counts where
+    at least half of the seeds have a need between two tried numbers. Where these leave the exponent open, the range in
+    which all fit alike is told too."""
+    alike = f", any from {found.least:.2f} to {found.most:.2f} fits as well" if found.most - found.least > 0.005 else ""
+    return f"{found.sizes} of {found.asked} sizes, {_seeds_text(found)}{alike}"
 
 
 def reached_text(who: str, found: Exponent) -> str:
     """Where some reach the score: "bumps alone reach it at no size up to 4,096 images (0 of 5 sizes by half of the
-    seeds, 8 seeds, 100 % of their numbers censored)". With the fewest images tried is reached too."""
-    beyond = found.needed.examples[found.needed.known == MORE_THAN]
+    seeds; 8 seeds, 100 % of their needs outside the numbers tried)". With the fewest images tried is reached too."""
+    beyond = found.needed.low[found.needed.known == MORE_THAN]
     up_to = f" up to {beyond.max():,.0f} images" if len(beyond) else ""
     where = "no size" if not found.reached else f"{found.reached} of {found.asked} sizes"
     count = f"{found.reached} of {found.asked} sizes by half of the seeds"
-    exact = f"{count}, with an exact number {found.sizes}" if found.sizes < found.reached else count
-    seeds = f"{found.seeds} seed{'' if found.seeds == 1 else 's'}"
-    return f"{who} reach it at {where}{up_to} ({exact}; {seeds}, {percent(found.censored)} of their numbers censored)"
+    if found.sizes < found.reached:
+        count += f", between two tried numbers at {found.sizes}"
+    return f"{who} reach it at {where}{up_to} ({count}; {_seeds_text(found)})"
 
 
 def sentences(study: FinishedRendering) -> list[str]:
@@ -106,7 +114,7 @@ def sentences(study: FinishedRendering) -> list[str]:
         if np.isnan(found.exponent):
             lines.append(
                 f"{group}: the goal is {percent(REACH)} {WHAT}, and {reached_text(WHO[group], found)}. There is no "
-                f"exponent, which needs {FEWEST_SIZES} sizes with exact numbers."
+                f"exponent, which needs {FEWEST_SIZES} sizes with needs between two tried numbers."
             )
         else:
             ends = f"95 % interval {found.low:.2f} to {found.high:.2f}; " if found.seeds > 1 else ""
@@ -118,9 +126,10 @@ def sentences(study: FinishedRendering) -> list[str]:
 
 
 def draw_needed(axes: Any, groups: Mapping[str, Scores]) -> None:
-    """Images needed against size on logarithmic axes, seeds side by side: a dot where the number is exact, an open
-    triangle up where it is more than the most images tried, and down where at most the fewest. A line is drawn only
-    where there is an exponent."""
+    """Images needed against size on logarithmic axes, seeds side by side: a bar between the two tried numbers that a
+    need lies between, with a dot at what is read off between them, an open triangle up where it is more than the most
+    images tried, and down where at most the fewest. The line is fitted to the bars alone, and drawn only where there is
+    an exponent."""
     from matplotlib.lines import Line2D
 
     handles, sizes, tried, kinds = [], set[int](), set[float](), set[int]()
@@ -131,12 +140,13 @@ def draw_needed(axes: Any, groups: Mapping[str, Scores]) -> None:
         kinds |= set(needed.known.ravel().tolist())
         x, colour = np.array(at, dtype=np.float64), LINES[place]
         # Seeds a little apart, and each group on its own side of the size.
-        apart = 0.003 * (np.arange(found.seeds) - (found.seeds - 1) / 2) + 0.03 * (place - (len(groups) - 1) / 2)
+        apart = 0.006 * (np.arange(found.seeds) - (found.seeds - 1) / 2) + 0.056 * (place - (len(groups) - 1) / 2)
         places = np.exp(np.log(x)[None] + apart[:, None])  # (S, Z)
+        draw_brackets(axes, places, needed, colour)
         for known, mark in MARKS.items():
             some = needed.known == known
-            face = colour if known == EXACT else "none"
-            axes.plot(places[some], needed.examples[some], mark, color=colour, markerfacecolor=face, markersize=4)
+            face = colour if known == BETWEEN else "none"
+            axes.plot(places[some], needed.examples[some], mark, color=colour, markerfacecolor=face, markersize=3)
         fitted = not np.isnan(found.exponent)
         if fitted:
             axes.plot(x, found.constant * x**found.exponent, color=colour, linewidth=1.8)
@@ -153,7 +163,7 @@ def draw_needed(axes: Any, groups: Mapping[str, Scores]) -> None:
     key = axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), fontsize=8, frameon=False)
     for text, handle in zip(key.get_texts(), handles, strict=True):
         text.set_color(handle.get_color())
-    note = "; ".join(words for known, words in NOTES.items() if known in kinds)
+    note = "\n".join(words for known, words in NOTES.items() if known in kinds)
     axes.annotate(
         note,
         (0, 0),
@@ -165,6 +175,12 @@ def draw_needed(axes: Any, groups: Mapping[str, Scores]) -> None:
         va="top",
         annotation_clip=False,
     )
+
+
+def draw_brackets(axes: Any, places: np.ndarray, needed: Needed, colour: str) -> None:
+    """A thin bar at each place (S, Z) over the bracket of the need, where it lies between two tried numbers."""
+    some = needed.known == BETWEEN
+    axes.vlines(places[some], needed.low[some], needed.high[some], color=colour, linewidth=0.9, alpha=0.45)
 
 
 def plain_ticks(axis: Any, values: list[Any]) -> None:

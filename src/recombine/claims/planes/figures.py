@@ -15,7 +15,7 @@ import numpy as np
 
 from recombine.anatomy.kernels import FAMILIES
 from recombine.anatomy.measures import PICTURE
-from recombine.anatomy.scaling import EXACT, MORE_THAN
+from recombine.anatomy.scaling import BETWEEN, MORE_THAN
 from recombine.claims.figures import GRID, HIGH, INK, QUIET, WIDE, bare, heading
 from recombine.claims.planes.parts import is_fitted
 from recombine.claims.planes.table import PlaneTable
@@ -178,15 +178,18 @@ def _log_ticks(axes: Any, ticks: Sequence[float]) -> None:
 
 
 def _needed(axes: Any, groups: Mapping[str, scaling.Scores]) -> None:
-    """Examples needed against size, a dot for each seed that reaches it, with the fitted line."""
+    """Examples needed against size with the fitted line. A seed that reaches it has a bar between the two tried numbers
+    that its need lies between, and a dot at what is read off between them."""
     sizes: list[int] = []
     for colour, (group, scores) in zip(LINES, groups.items(), strict=False):
         sizes, needed, fit = scaling.fits(scores)
-        for column, size in enumerate(sizes):
-            there = needed.examples[needed.known[:, column] == EXACT, column]
-            axes.plot([size] * len(there), there, "o", color=colour, alpha=0.45, markersize=4)
-            beyond = needed.examples[needed.known[:, column] == MORE_THAN, column]  # not reached with so many
-            axes.plot([size] * len(beyond), beyond, "^", color=colour, markerfacecolor="none", markersize=5)
+        apart = np.exp(0.008 * (np.arange(fit.seeds) - (fit.seeds - 1) / 2))
+        places = np.array(sizes, dtype=np.float64) * apart[:, None]  # (S, Z), seeds side by side
+        there, beyond = needed.known == BETWEEN, needed.known == MORE_THAN
+        scaling.draw_brackets(axes, places, needed, colour)
+        axes.plot(places[there], needed.examples[there], "o", color=colour, markersize=2.6)
+        # Not reached with so many.
+        axes.plot(places[beyond], needed.examples[beyond], "^", color=colour, markerfacecolor="none", markersize=4)
         words = f"{fit.reached} of {fit.asked} sizes reach it" if np.isnan(fit.exponent) else f"N^{fit.exponent:.2f}"
         axes.plot([], [], color=colour, linewidth=1.8, label=f"{group}: {words}")
         if not np.isnan(fit.exponent):

@@ -44,12 +44,6 @@ REACH = Threshold(
     "share of held-out bumps off the rim that are right and valid, for which examples are counted; the predecessor's "
     "60 % accuracy, on our score",
 )
-SAME_POWER = Threshold(
-    "same power",
-    0.25,
-    "an exponent is called cubic or linear when its interval comes so near 3 or 1: reading examples off a few training "
-    "sets has an error that seeds share, which the interval does not show; ours",
-)
 SHARED = (CLEAR, FEWEST_SEEDS, FITTED)
 CUBIC, LINEAR = 3.0, 1.0
 
