@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from planted import JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, plant, plant_all
+from recombine import progress
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
 from recombine.claims.page import anchor, heading, ours_text, page_text, write_page
 from recombine.cli import app
@@ -72,6 +73,7 @@ def test_members_that_diverged_are_a_limit(planted: Path, tmp_path: Path) -> Non
 def test_a_narrow_terminal_gets_titles(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for columns, there, gone in (("80", "MaskGIT", "auxiliary"), ("160", "An auxiliary JEPA loss", "JEPA repairs")):
         monkeypatch.setenv("COLUMNS", columns)
+        monkeypatch.setattr(progress, "_console", None)  # it asks for the width when it is made
         done = CliRunner().invoke(app, ["claims", *map(str, folders(planted))])
         row = next(line for line in done.output.splitlines() if "C4" in line and "│" in line)
         assert len(row) <= int(columns) and gone not in row
