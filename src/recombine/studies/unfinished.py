@@ -23,9 +23,10 @@ class Unfinished:
         self._last, self._cost = time.perf_counter(), 0.0  # when the last save ended, and the seconds it took
 
     def due(self, after: float) -> bool:
-        """Whether to save: `after` seconds have passed, and saving stays a fiftieth of the work (a checkpoint of many
-        wide members takes a second to write; what a kill takes is then less than a minute)."""
-        return time.perf_counter() - self._last >= max(after, 50 * self._cost)
+        """Whether to save: `after` seconds have passed, and saving stays about a fiftieth of the work (a checkpoint of
+        many wide members takes a second to write; what a kill takes is then less than a minute). The first tenth of a
+        second is free: small members are saved at every evaluation."""
+        return time.perf_counter() - self._last >= max(after, 50 * (self._cost - 0.1))
 
     def write(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Facts first: a kill in between leaves facts past the checkpoint, which whoever resumes drops and which come
