@@ -264,7 +264,12 @@ def test_a_stopped_study_goes_on_to_equal_results(
     store = without_arms(shared_store, tmp_path / "store")
     environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # sums depend on the number of threads
     running = subprocess.Popen(
-        command(small_study, tmp_path / "study", store), env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        command(small_study, tmp_path / "study", store),
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # Tests that a script started in the background inherit that SIGINT is ignored, and would hand it on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     wait_for_rows(store, running, kill_after=2)
     running.send_signal(stop)
