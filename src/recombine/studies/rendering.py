@@ -24,8 +24,8 @@ from recombine.nets.backbone import Size
 from recombine.nets.decoders import DecoderSettings, check_decoder
 from recombine.nets.decoders.cnn import CNNSettings
 from recombine.settings import Settings
+from recombine.studies.base import BaseStudy, Mistaken
 from recombine.studies.names import ArmName, Limits, Question, Seeds, StudyName
-from recombine.studies.whole import Mistaken, WholeStudy
 from recombine.tokenizers import TokenizerSettings, check_fits
 from recombine.training import TrainingSettings
 from recombine.worlds.bumps import Bumps, BumpsSettings
@@ -161,7 +161,7 @@ class RenderingArm(Settings):
         return torch.bfloat16 if self.training.precision == "bfloat16" else torch.float32
 
 
-class RenderingStudy(WholeStudy):
+class RenderingStudy(BaseStudy):
     """A forced-rendering study: arms that are decoders, each with its world."""
 
     kind: Literal["rendering"] = Field(default="rendering", description="decoders that are told every factor")

@@ -17,13 +17,13 @@ from recombine.judges import JudgingSettings
 from recombine.nets.backbone import SIZES
 from recombine.settings import Settings
 from recombine.splits import Split, SplitSettings, check_weights, fewer, make_split
+from recombine.studies.base import BaseStudy, Mistaken
 from recombine.studies.checking import nearest
 from recombine.studies.names import ArmName, Limits, Question, Seeds, StudyName
 from recombine.studies.reading import build_study
 from recombine.studies.rendering import RenderingStudy, rendering_mistakes, shrink_rendering
 from recombine.studies.sources import study_text
 from recombine.studies.tree import Mistakes, Node, from_python, parse, show
-from recombine.studies.whole import Mistaken, WholeStudy
 from recombine.tokenizers import TokenizerSettings, check_fits
 from recombine.training import TrainingSettings
 from recombine.worlds import WorldSettings, build_world
@@ -43,7 +43,7 @@ class Arm(Settings):
     training: TrainingSettings = Field(default=TrainingSettings(), description="how the generator is trained")
 
 
-class Study(WholeStudy):
+class Study(BaseStudy):
     """A study of generators: one world and split, and arms that are trained on it."""
 
     name: StudyName

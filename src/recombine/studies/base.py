@@ -12,7 +12,7 @@ Mistaken = Iterator[tuple[tuple[str, ...], str]]
 """Where something is wrong, and what, in a sentence."""
 
 
-class WholeStudy(Settings):
+class BaseStudy(Settings):
     """A study, complete: running it needs nothing else, and its hash names everything its results depend on."""
 
     wording: ClassVar[tuple[str, ...]] = ("question", "limits")  # words that change no result
@@ -23,7 +23,7 @@ class WholeStudy(Settings):
         raise NotImplementedError
 
     @model_validator(mode="after")
-    def _fits_together(self) -> "WholeStudy":
+    def _fits_together(self) -> "BaseStudy":
         parts = {name: getattr(self, name) for name in type(self).model_fields}
         wrong = [f"{'.'.join(path)}: {sentence}" for path, sentence in self.mistakes(parts)]
         if wrong:
