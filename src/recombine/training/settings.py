@@ -9,7 +9,7 @@ from recombine.nets.backbone import Size
 from recombine.settings import Settings
 
 # Rates found to train each width stably: narrower models take larger steps.
-_RATES: dict[str, float] = {"xs": 4e-3, "s": 1e-3, "b": 2e-4, "l": 1e-4}
+_RATES: dict[str, float] = {"xs": 4e-3, "s": 1e-3, "b": 5e-4, "l": 1e-4}
 
 
 class TrainingSettings(Settings):
