@@ -217,10 +217,12 @@ def _lost(
     gone_in = [f"{ends[code]}, {towards(code, lost, own.levels)})" for code in where]
     others = [f"{ends[code]})" for code in shares if code not in where]
     trained = float(late(own.mean(own.at(0), lost.column)).mean())
+    lost_in = f"clearly lost over all of these, in none of them alone: {join(others)}"
+    if gone_in:
+        lost_in = f"clearly lost in {join(gone_in)}" + (f", not clearly in {join(others)}" if others else "")
     sentence = (
-        f"By factor, named right at level-2: {texts}. {lost.name.capitalize()} is clearly lost in {join(gone_in)}"
-        + (f", not clearly in {join(others)}" if others else "")
-        + f"; in trained compositions {percent(trained)} stay right."
+        f"By factor, named right at level-2: {texts}. {lost.name.capitalize()} is {lost_in}"
+        f"; in trained compositions {percent(trained)} stay right."
     )
     return lost, sentence, home
 
