@@ -49,7 +49,9 @@ def with_pictures(folder: Path, arms: tuple[str, ...] = ("maskgit", "givt")) -> 
 
 def refusals(folder: Path) -> list[str]:
     """The sentences of C1 that say why pictures are refused."""
-    return [text for text in ask(ladder.CLAIM, open_studies([folder])).evidence if text.startswith("Why pictures")]
+    return [
+        text for text in ask(ladder.CLAIM, open_studies([folder])).evidence if text.startswith("Why level-2 pictures")
+    ]
 
 
 def test_why_pictures_are_refused(tmp_path: Path) -> None:
@@ -86,8 +88,8 @@ def test_why_pictures_are_refused_at_the_same_evaluations(tmp_path: Path) -> Non
     study = open_studies([with_columns(tmp_path, values)])["objectives"]
     for when, text in (("peak", "70 / 70 / 70"), ("end", "90 / 90 / 90")):
         found = ladder.judge(study, {}, Measure(when=when))
-        (said,) = (note for note in found.notes if note.startswith("Why pictures"))
-        assert f"MaskGIT {text}\u00a0%" in said and "is the composition asked for" in said
+        (said,) = (note for note in found.notes if note.startswith("Why level-2 pictures"))
+        assert f"MaskGIT {text}\u00a0%" in said and "must be what was asked for" in said
 
 
 def test_tables_that_do_not_say_why(tmp_path: Path) -> None:

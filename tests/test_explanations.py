@@ -135,6 +135,13 @@ def test_e1_of_the_committed_results() -> None:
     assert found.text.endswith("so there is nothing to explain.")
 
 
+def test_e1_a_factor_that_is_lost_in_no_composition_alone() -> None:
+    """In early colour is clearly lost over all of level-2, but in no composition once corrected for their number."""
+    found = asked(PEAK, ROOT / "results" / "early")
+    habit = next(one.sentence for one in found.finding.outcomes if one.rival == HABIT)
+    assert words(found)[NOT_VALID] == "supported" and "Colour is clearly lost over all of these, in none" in habit
+
+
 # E1 with class vectors of several sizes
 
 FALLS = maskgit(colour=(0.8, 0.2), valid=(0.9, 0.9), joint=(0.75, 0.15))
@@ -322,6 +329,14 @@ def test_e2_wrong_labels(tmp_path: Path) -> None:
     found = asked(DROPOUT, conditioning(tmp_path, **arms))
     assert words(found) == {INFERRED: "contradicted", WRONG: "supported", LONG: "contradicted"}
     assert "class 0" in found.text
+
+
+def test_e2_says_which_factor_each_kind_of_dropout_loses() -> None:
+    """Both end at zero; only the factors tell that they are two losses."""
+    found = asked(DROPOUT, *(ROOT / "results" / name for name in ("conditioning", "mislabelled")))
+    (said,) = (note for note in found.evidence if note.startswith("Which factor is lost (shape / colour / size "))
+    null, fault = said.split("; told as class 0 ")
+    assert "with a learned null 011" in null and "101 65 / 100 / 100," in null and "101 100 / 100 / 0.9," in fault
 
 
 def test_e2_wrong_labels_that_do_most_of_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from recombine.claims import lookup, testing
+from recombine.claims.refused import refused
 from recombine.claims.tables import FAR, Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, MATTERS, as_interval, gain_text, loss_text, share_text
 from recombine.claims.verdicts import Claim, Finding, Part, Shown, Threshold
@@ -62,6 +63,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         testing.whole_limit(study),
     ]
     notes = [
+        refused(arms, measure, seeds),
         _images(arms),
         *_late(arms, measure),
         *_cells(arms, measure),
@@ -267,5 +269,6 @@ CLAIM = Claim(
     trust="read from vector figures; one run each but the last, of 3 seeds, whose data set is unresolved",
     studies=lookup.STUDIES["C3"],
     judge=judge,
+    drawn=True,
     thresholds=(*testing.SHARED, COMPOSES, MATTERS, FOLLOWED),
 )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from recombine.claims import lookup, testing
+from recombine.claims.refused import refused
 from recombine.claims.tables import Arm, Measure, StudyTable, When
 from recombine.claims.testing import COMPOSES, MATTERS, as_interval, gain_text, share_text
 from recombine.claims.verdicts import Claim, Finding, Part, Shown, Threshold, Untested
@@ -60,6 +61,7 @@ def judge_gain(study: StudyTable, others: Mapping[str, StudyTable], measure: Mea
     published = {PLAIN: ("maskgit", 0.007, "red"), WITH: ("maskgit_jepa", 0.44, "pink")}
     notes = [
         testing.published_then(arms, {label: curve for label, (curve, _, _) in published.items()}),
+        refused(arms, measure, seeds),
         _controls(study, measure),
         decay if height - mean >= MATTERS.value else "",
         testing.unsettled({WITH: arms[WITH]}, measure, seeds),

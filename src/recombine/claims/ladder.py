@@ -7,11 +7,11 @@ discrete diffusion, MaskGIT with other targets) contradicts the general wording,
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from recombine.claims import lookup, testing
+from recombine.claims.refused import refused
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, FAILS, gain_text, share_text
 from recombine.claims.verdicts import Claim, Finding, Part, Shown, Untested
@@ -50,7 +50,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
     order = sorted(arms, key=lambda label: -float(arms[label].values(measure, seeds).mean()))
     notes = [
         testing.published_then(arms, CURVES),
-        _refused(arms, measure, seeds),
+        refused(arms, measure, seeds),
         f"From highest to lowest: {', '.join(order)} (published: DiT, MAR, GIVT, MaskGIT).",
         testing.unsettled({label: arm for label, arm in arms.items() if label != BASE}, measure, seeds),
         testing.also_differ(BASE, arms, NOT_THE_OBJECTIVE),
@@ -64,34 +64,6 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         notes=tuple(note for note in notes if note),
         shown=tuple(Shown(label, arms[label], COLOURS[label], CURVES[label], PUBLISHED[label]) for label in arms),
     )
-
-
-def _refused(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> str:
-    """What keeps level-2 pictures from counting, over the same seeds and evaluations as the claim's own numbers; empty
-    where the table does not say it of every row: an older one, or one that was begun by older code."""
-    columns = ("joint_probe_only", "in_range", "clean")
-    rows = arms[BASE].study.finished.rows
-    if any(row.get(column) is None for row in rows for column in columns):
-        return ""
-    texts = []
-    for label, arm in arms.items():
-        shares = [percent(float(_then(arm, column, measure, seeds).mean())) for column in columns]
-        texts.append(f"{label} {' / '.join(share.removesuffix(chr(0xA0) + '%') for share in shares)}\u00a0%")
-    return (
-        "Why pictures are refused (share of level-2 that the probe names right / that lies in the world's ranges of "
-        "colour, size and place / that is free of defects; a picture counts where all three hold and what is measured "
-        f"of it is the composition asked for, too): {', '.join(texts)}."
-    )
-
-
-def _then(arm: Arm, column: str, measure: Measure, seeds: list[int]) -> np.ndarray:
-    """A column at the evaluations that the measure's own column is taken at, a number for each of `seeds`, (S,)."""
-    if measure.when != "peak":
-        return arm.values(replace(measure, column=column), seeds)
-    own, other = arm.curve(measure.column), arm.curve(column)
-    kept = len(own.steps) if measure.until is None else max(1, int((own.steps <= measure.until).sum()))
-    peaks = own.values[:kept].argmax(axis=0)
-    return np.array([other.values[peaks[i], i] for i in map(own.seeds.index, seeds)])
 
 
 def _rung(

@@ -15,6 +15,7 @@ import numpy as np
 
 from recombine.claims import lookup, testing
 from recombine.claims.published import highest_by
+from recombine.claims.refused import refused
 from recombine.claims.tables import Arm, Curve, Measure, StudyTable, over_time
 from recombine.claims.testing import COMPOSES, as_interval, gain_text, share_text
 from recombine.claims.verdicts import Claim, Extra, Finding, Part, Shown, Threshold
@@ -92,6 +93,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
     )
     notes = [
         testing.published_then(arms, CURVES),
+        refused(arms, measure, seeds),
         *_others(study, measure),
         testing.unsettled(arms, measure, seeds),
         testing.also_differ(VQ, arms, ("tokenizer",)),

@@ -154,7 +154,8 @@ def _accuracy_axes(axes: Any, study: Finished) -> None:
                 axes.plot([place, place], [100 * cell.low, top], color="#222", linewidth=1.4, solid_capstyle="butt")
             number = f"{100 * cell.mean:.0f}"
             axes.text(place, top + 1.5, number, ha="center", va="bottom", fontsize=9, color="#222")
-    axes.set_xticks(range(len(study.measured)), study.measured, fontsize=11)
+    room = len(study.measured) * max(map(len, study.measured), default=0)  # as wide as the longest name, all of them
+    axes.set_xticks(range(len(study.measured)), study.measured, fontsize=11 if room <= 48 else 9)
     axes.set_ylim(0, 112)
     axes.set_yticks(range(0, 101, 25), [f"{v} %" for v in range(0, 101, 25)], fontsize=9)
     axes.grid(axis="y", color="#e3e5ea", linewidth=0.8)

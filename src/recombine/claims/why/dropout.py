@@ -93,6 +93,7 @@ def _explained(
     beside = {arm.study.name: arm.study for arm in shown.values() if arm.study is not study}
     notes = [
         _where(loss),
+        _instead(arms, factors),
         _each_alone(arms, loss.column, factors),
         _other_kind(subject, kinds, factors, loss.column),
         testing.also_differ(NOTHING, shown, ("conditioning",)),
@@ -216,6 +217,22 @@ def _falling(loss: Loss, codes: list[str]) -> str:
     return join(texts)
 
 
+def _instead(arms: Arms, factors: list[FactorWords]) -> str:
+    """Which factors both kinds of dropout have at the end: the fault may spare what the null loses, and lose others."""
+    if arms.faulty is None:
+        return ""
+    texts = []
+    for label, arm in (("with a learned null", arms.dropped), (FAULTY, arms.faulty)):
+        own = cells(arm, arms.seeds)
+        ends = {
+            code: [percent(float(late(own.share(code, one.column)).mean())) for one in factors] for code in own.held_out
+        }
+        shares = [f"{code} {' / '.join(part.removesuffix(chr(0xA0) + '%') for part in ends[code])}" for code in ends]
+        texts.append(f"{label} {', '.join(shares)}\u00a0%")
+    names = " / ".join(one.name for one in factors)
+    return f"Which factor is lost ({names} named right at the end), {'; '.join(texts)}."
+
+
 def _each_alone(arms: Arms, column: str, factors: list[FactorWords]) -> str:
     """What every arm that withholds some factors loses late: the factor that it withholds, or another?"""
     texts = []
@@ -236,7 +253,11 @@ def _other_kind(subject: Arm, kinds: list[Arms], factors: list[FactorWords], col
         if not testing.learned(arms.dropped, Measure(column), arms.seeds):
             continue
         other = losses(arms.dropped, arms.seeds, column, factors)
-        what = f"{join(list(other.lost))} fall" if other.lost else "no held-out composition clearly falls"
+        what = (
+            f"{join(list(other.lost))} fall{'s' if len(other.lost) == 1 else ''}"
+            if other.lost
+            else "no held-out composition clearly falls"
+        )
         by = f", by {other.factor.name}" if other.factor else ""
         texts.append(f"with {arms.kind} conditioning and dropout {what}{by}")
     return f"Beside it, {'; '.join(texts)}." if texts else ""
