@@ -14,11 +14,11 @@ import numpy as np
 
 from recombine.anatomy.measures import PICTURE
 from recombine.claims.beyond.entries import Contrast, Found, Numbers, Question, Row, Rows, Tone, together
-from recombine.claims.beyond.numbers import NAMES, TOKENS, compare, listing, values
+from recombine.claims.beyond.numbers import NAMES, TOKENS, compare, listing, mean_text, values
 from recombine.claims.planes.parts import FITTED, MISSES, STANDARD, is_fitted, number_text, unfitted_text
 from recombine.claims.planes.table import PlaneTable, setting
 from recombine.claims.tables import Measure, StudyTable
-from recombine.claims.testing import CLEAR, FEWEST_SEEDS, MATTERS, share_text
+from recombine.claims.testing import CLEAR, FEWEST_SEEDS, MATTERS
 from recombine.claims.verdicts import Untested
 from recombine.judges.statistics import interval
 from recombine.report.words import join, number, percent
@@ -77,8 +77,8 @@ def judge_bridge(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     )
     word, tone = _word(placed, place)
     said = {one.label: one.word.replace("not clear", "not clearly other") for one in contrasts}
-    texts = [f"{label} {_share(place[label])[:-1]}, {said[label + PLACE]})" for label in fitted]
-    answer = f"The {base} puts {_share(place[base])} of held-out bumps in place, {join(texts)}"
+    texts = [f"{label} {mean_text(place[label])[:-1]}, {said[label + PLACE]})" for label in fitted]
+    answer = f"The {base} puts {mean_text(place[base])} of held-out bumps in place, {join(texts)}"
     if shared:
         texts = [f"{_number(memory[label])[:-1]}, {said[label + MEMORY]}) with {label}" for label in fitted]
         answer += f"; the memory's share deep in the hole is {_number(memory[base])} with the {base}, {join(texts)}"
@@ -124,10 +124,6 @@ def _word(placed: Sequence[Contrast], place: Mapping[str, Numbers]) -> tuple[str
         return f"{len(doing)} of {len(placed)} do", "clear"
     below = all((share.high if share.high is not None else 1.0) < MISSES.value for share in shares.values())
     return ("none does", "none") if below else ("cannot tell", "open")
-
-
-def _share(found: Numbers) -> str:
-    return share_text(interval(values(found), share=True))
 
 
 def _number(found: Numbers) -> str:

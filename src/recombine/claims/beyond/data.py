@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 
 from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import SHARED, Found, Gains, Line, Numbers, Over, Question, together
-from recombine.claims.beyond.numbers import chip, compare, far, lead, listing, over_codes, values
-from recombine.claims.tables import FAR, Arm, Curve, Measure, StudyTable
+from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, over_codes
+from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, column_there, share_text
 from recombine.claims.verdicts import Threshold, Untested
 from recombine.judges.statistics import interval
@@ -26,6 +26,7 @@ from recombine.splits import code as code_of
 
 DEPENDENT, COVERAGE = "dependent", "coverage"
 BY_VALUES = ("coverage-values-2", "coverage-values-3", "coverage-values-4")
+AT, WITH = "{} at {:g}".format, "{} with {:g}".format  # what an arm is called: its family, and the value there
 
 RARE = Threshold(
     "rare",
@@ -41,30 +42,24 @@ RARE = Threshold(
 def judge_dependent(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     study = studies[DEPENDENT]
     column_there(study, measure)
-    groups = {
-        label: dict(sorted((float(arm.setting("training.dependence") or 0), arm) for arm in group))
-        for label, group in _by(study, "training.dependence").items()
-    }
-    groups = {label: group for label, group in groups.items() if 0.0 in group}
-    if not groups:
+    groups = _by(study, "training.dependence")
+    turned = Turned.of(groups, lambda arm: float(arm.setting("training.dependence") or 0), AT, base=0.0)
+    if not turned.families:
         raise Untested(f"the study {study.name} has no family with and without dependence")
-    arms = {f"{label} at {how:g}": arm for label, group in groups.items() for how, arm in group.items()}
-    strongest = max(how for group in groups.values() for how in group)
-    first = next(iter(groups.values()))[0.0]
+    arms, strongest = turned.arms, turned.tried[-1]
+    first = next(iter(turned.families.values()))[0.0]
     rare, common = rare_and_common(study.finished.levels_of[first.name], strongest)
     dull = numbers.unlearned(arms, measure.column, common)
 
-    def shares(arm: Arm, of_rare: bool) -> Numbers:
-        if not of_rare:
-            return far(arm, measure)
+    def far_share(arm: Arm) -> Numbers:
+        return far(arm, measure)
+
+    def rare_share(arm: Arm) -> Numbers:
         return numbers.numbers(over_codes(arm, rare, measure.column), measure)
 
-    pairs = {
-        f"{label}{', rare' if of_rare else ''}": (shares(group[max(group)], of_rare), shares(group[0.0], of_rare))
-        for of_rare in ((False, True) if rare else (False,))
-        for label, group in groups.items()
-        if not {f"{label} at {how:g}" for how in (max(group), 0.0)} & set(dull)
-    }
+    pairs = turned.ends(far_share, dull)
+    if rare:
+        pairs |= {f"{label}, rare": pair for label, pair in turned.ends(rare_share, dull).items()}
     contrasts = compare(pairs, f"the study {study.name}")
     apart = [one for one in contrasts if not one.label.endswith(", rare")]
     seldom = [one for one in contrasts if one.label.endswith(", rare")]
@@ -72,17 +67,7 @@ def judge_dependent(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
     answer = f"{lead(tone)}: at the strongest dependence ({strongest:g}) against none, level-2 is {listing(apart)}"
     if seldom:
         answer += f"; the {len(rare)} rarest trained compositions are {listing(seldom, ', rare')}"
-    colours = numbers.colours({label: group[0.0] for label, group in groups.items()})
-    ticks = tuple(f"{how:g}" for how in sorted({how for group in groups.values() for how in group}))
-
-    def panel(title: str, of_rare: bool) -> Over:
-        lines = tuple(
-            Line(label, colours[label], {f"{how:g}": values(shares(arm, of_rare)) for how, arm in group.items()})
-            for label, group in groups.items()
-        )
-        return Over(title, "strength of the dependence", ticks, lines)
-
-    curves = {label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))}
+    axis = "strength of the dependence"
     return Found(
         studies=(study,),
         answer=f"{answer}.",
@@ -93,11 +78,11 @@ def judge_dependent(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
         measure="level-2 at the strongest dependence less that without, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(
-            panel("Level-2", False),
-            *((panel(f"{len(rare)} rarest trained", True),) if rare else ()),
+            turned.over("Level-2", axis, far_share),
+            *((turned.over(f"{len(rare)} rarest trained", axis, rare_share),) if rare else ()),
             Gains("Strongest less none", contrasts),
         ),
-        limits=(*dull.values(), *numbers.still_moving(curves)),
+        limits=(*dull.values(), *numbers.still_moving(numbers.far_curves(arms, measure))),
     )
 
 
@@ -129,38 +114,23 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     study = studies[COVERAGE]
     column_there(study, measure)
     levels = study.finished.levels_of
-    groups = {
-        label: dict(sorted((_trained(levels[arm.name]), arm) for arm in group))
-        for label, group in _by(study, "training.compositions").items()
-    }
-    arms = {f"{label} with {n}": arm for label, group in groups.items() for n, arm in group.items()}
+    turned = Turned.of(_by(study, "training.compositions"), _trained, WITH)
+    arms, ticks = turned.arms, turned.ticks
     untrained = [{text for text, level in levels[arm.name].items() if level > 0} for arm in arms.values()]
     shared = set.intersection(*untrained)
     if not shared:
         raise Untested(f"the study {study.name} has no composition that no arm is trained on")
     dull = numbers.unlearned(arms, measure.column)
     curves = {label: over_codes(arm, shared, measure.column) for label, arm in arms.items()}
-    found = {label: numbers.numbers(curve, measure) for label, curve in curves.items()}
-    pairs = {
-        label: (found[f"{label} with {max(group)}"], found[f"{label} with {min(group)}"])
-        for label, group in groups.items()
-        if not {f"{label} with {n}" for n in (max(group), min(group))} & set(dull)
-    }
-    contrasts = compare(pairs, f"the study {study.name}")
+    found = {arms[label].name: numbers.numbers(curve, measure) for label, curve in curves.items()}
+    contrasts = compare(turned.ends(lambda arm: found[arm.name], dull), f"the study {study.name}")
     word, tone = chip(contrasts, "it matters", "no difference", "higher", "lower")
-    colours = numbers.colours({label: next(iter(group.values())) for label, group in groups.items()})
-    lines = tuple(
-        Line(label, colours[label], {str(n): values(found[f"{label} with {n}"]) for n in group})
-        for label, group in groups.items()
-    )
-    farthest = tuple(
-        Line(label, colours[label], {str(n): _farthest(arm, measure)[1] for n, arm in group.items()})
-        for label, group in groups.items()
-    )
-    ticks = tuple(map(str, sorted({n for group in groups.values() for n in group})))
-    deepest = {tick: {_farthest(g[int(tick)], measure)[0] for g in groups.values() if int(tick) in g} for tick in ticks}
-    depths = ", ".join(f"{'/'.join(map(str, sorted(deepest[tick])))} with {tick}" for tick in ticks)
-    texts = [_half(line, f"of {len(levels[next(iter(arms.values())).name])} trained") for line in lines]
+    axis = "compositions trained"
+    same = turned.over(f"The {len(shared)} that no arm trains on", axis, lambda arm: found[arm.name])
+    farthest = turned.over("Farthest level of each arm", axis, lambda arm: far(arm, measure, _farthest(arm)))
+    deepest = {n: {_farthest(group[n]) for group in turned.families.values() if n in group} for n in turned.tried}
+    depths = ", ".join(f"{'/'.join(map(str, sorted(own)))} with {n:g}" for n, own in deepest.items())
+    texts = [_half(line, f"of {len(levels[next(iter(arms.values())).name])} trained") for line in same.lines]
     answer = (
         f"Of the {len(shared)} compositions that no arm is trained on, {join(texts)}; with {ticks[-1]} trained instead "
         f"of {ticks[0]} the share is {listing(contrasts)}"
@@ -175,11 +145,7 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         measure="share of the compositions that no arm is trained on, with most compositions trained less with fewest, "
         "mean over families",
         arms={label: arm.name for label, arm in arms.items()},
-        panels=(
-            Over(f"The {len(shared)} that no arm trains on", "compositions trained", ticks, lines),
-            Over("Farthest level of each arm", "compositions trained", ticks, farthest),
-            Gains(f"{ticks[-1]} less {ticks[0]} trained", contrasts),
-        ),
+        panels=(same, farthest, Gains(f"{ticks[-1]} less {ticks[0]} trained", contrasts)),
         limits=(
             *dull.values(),
             f"An arm's farthest level, drawn beside, is level {depths} trained.",
@@ -188,27 +154,22 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     )
 
 
-def _trained(levels: Mapping[str, int]) -> int:
-    return sum(level == 0 for level in levels.values())
+def _trained(arm: Arm) -> int:
+    return sum(level == 0 for level in arm.study.finished.levels_of[arm.name].values())
 
 
-def _farthest(arm: Arm, measure: Measure) -> tuple[int, tuple[float, ...]]:
-    """An arm's farthest level, and its share there, seed by seed."""
-    level = max(arm.study.finished.levels_of[arm.name].values())
-    curve = numbers.at_level(arm, level, measure.column)
-    assert curve is not None
-    return level, values(numbers.numbers(curve, measure))
+def _farthest(arm: Arm) -> int:
+    """An arm's farthest level."""
+    return max(arm.study.finished.levels_of[arm.name].values())
 
 
 def _half(line: Line, of: str) -> str:
     """From where on a family draws more than half."""
-    first = numbers.first_half(line.values, COMPOSES.value)
-    if first is not None:
-        share = share_text(interval(line.values[first], share=True))
-        return f"{line.label} first draws more than half with {first} {of} ({share})"
-    last = list(line.values)[-1]
-    share = share_text(interval(line.values[last], share=True))
-    return f"{line.label} never does ({share} with {last})"
+    for tick, own in line.values.items():
+        share = interval(own, share=True)
+        if share.mean > COMPOSES.value:
+            return f"{line.label} first draws more than half with {tick} {of} ({share_text(share)})"
+    return f"{line.label} never does ({share_text(share)} with {tick})"
 
 
 # B5
@@ -221,31 +182,21 @@ def judge_values(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     if len(given) < 2:
         raise Untested(f"only the study {given[0].name} was given, and two are needed to compare")
     arms: dict[str, Arm] = {}
-    groups: dict[str, dict[int, Arm]] = {}
+    groups: dict[str, dict[float, Arm]] = {}
     for study in given:
         for label, arm in zip(numbers.label_all(study.arms), study.arms, strict=True):
             groups.setdefault(label, {})[_values_of(study)] = arm
-            arms[f"{label} with {_values_of(study)}"] = arm
-    groups = {label: group for label, group in groups.items() if len(group) > 1}
+            arms[WITH(label, _values_of(study))] = arm
+    turned = Turned({label: group for label, group in groups.items() if len(group) > 1}, WITH)
     dull = numbers.unlearned(arms, measure.column)
-    pairs = {
-        label: (far(group[max(group)], measure), far(group[min(group)], measure))
-        for label, group in groups.items()
-        if not {f"{label} with {n}" for n in (max(group), min(group))} & set(dull)
-    }
+    pairs = turned.ends(lambda arm: far(arm, measure), dull)
     contrasts = compare(pairs, f"the studies {join([study.name for study in given])}")
     word, tone = chip(contrasts, "it matters", "no difference", "higher", "lower")
-    colours = numbers.colours({label: next(iter(group.values())) for label, group in groups.items()})
-    lines = tuple(
-        Line(label, colours[label], {str(n): values(far(arm, measure)) for n, arm in group.items()})
-        for label, group in groups.items()
-    )
+    lines = turned.lines(lambda arm: far(arm, measure))
     ticks = tuple(str(_values_of(study)) for study in given)
     texts = [_half(line, "values per factor") for line in lines]
     answer = f"At level-2 {join(texts)}; with {ticks[-1]} values instead of {ticks[0]} it is {listing(contrasts)}"
-    curves: dict[str, Curve] = {
-        label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))
-    }
+    curves = numbers.far_curves(arms, measure)
     return Found(
         studies=tuple(given),
         answer=f"{answer}.",

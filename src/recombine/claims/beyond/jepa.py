@@ -13,7 +13,7 @@ from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import Contrast, Curves, Found, Gains, Question, Tone, together
 from recombine.claims.beyond.numbers import compare, far
 from recombine.claims.planes.table import flat
-from recombine.claims.tables import FAR, Arm, Measure, StudyTable
+from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import FEWEST_SEEDS, column_there
 from recombine.claims.verdicts import Untested
 from recombine.report.reading import some
@@ -77,12 +77,9 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         f"{best.text}, {after}."
     )
     arm, control = kept[best.label]
-    both = {best.label: ("pink", arm), _without(best.label): ("red", control)}
-    curves = {
-        label: (colour, curve)
-        for label, (colour, one) in both.items()
-        if (curve := numbers.at_level(one, FAR, measure.column))
-    }
+    both = {best.label: arm, _without(best.label): control}
+    hues = dict(zip(both, ("pink", "red"), strict=True))
+    curves = numbers.far_curves(both, measure)
     ranked = sorted(contrasts, key=lambda one: -one.test.mean)
     limits = [*dull.values()]
     if alone:
@@ -96,12 +93,12 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         ours=together([confirmed or best]),
         measure="level-2 with JEPA less that of its own control, "
         + ("on fresh seeds" if confirmed else "of the best setting, chosen after the fact"),
-        arms={best.label: arm.name, _without(best.label): control.name},
+        arms={label: one.name for label, one in both.items()},
         panels=(
-            Curves("The best setting", curves),
+            Curves("The best setting", {label: (hues[label], curve) for label, curve in curves.items()}),
             Gains("Less its own control", (*((confirmed,) if confirmed else ()), *ranked)),
         ),
-        limits=(*limits, *numbers.still_moving({label: curve for label, (_, curve) in curves.items()})),
+        limits=(*limits, *numbers.still_moving(curves)),
     )
 
 

@@ -5,14 +5,15 @@ what it was trained on (*learned*) is left out of all comparisons and named: it 
 Shapes: E evaluations, S seeds.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from recombine.claims import lookup
-from recombine.claims.beyond.entries import Contrast, Numbers, Said, Tone
+from recombine.claims.beyond.entries import Contrast, Line, Numbers, Over, Said, Tone
 from recombine.claims.tables import FAR, Arm, Curve, Measure, StudyTable, fifth
-from recombine.claims.testing import FEWEST_SEEDS, LEARNED, MATTERS, RISING
+from recombine.claims.testing import FEWEST_SEEDS, LEARNED, MATTERS, RISING, share_text
 from recombine.claims.verdicts import Untested
 from recombine.judges.statistics import holm, interval, paired
 from recombine.report.reading import some
@@ -32,6 +33,8 @@ COLOURS = {"dit": "blue", "maskgit": "red", "givt": "violet", "mar": "ochre"}
 OTHERS = ("green", "grey", "pink", "ochre")
 
 Family = list[Arm]
+Called = Callable[[str, float], str]
+Share = Callable[[Arm], Numbers]
 
 
 def families(study: StudyTable, setting: str) -> dict[str, Family]:
@@ -69,6 +72,54 @@ def colours(arms: Mapping[str, Arm]) -> dict[str, str]:
     return found
 
 
+@dataclass(frozen=True)
+class Turned:
+    """Families over the values of what a study turns; `called` names a family's arm at a value."""
+
+    families: Mapping[str, Mapping[float, Arm]]  # {family: {value: arm}}, values ascending
+    called: Called
+
+    @classmethod
+    def of(
+        cls, groups: Mapping[str, Family], value: Callable[[Arm], float], called: Called, base: float | None = None
+    ) -> "Turned":
+        """The families in `groups`; with a `base`, only those that have an arm at this value."""
+        found = {label: dict(sorted({value(arm): arm for arm in group}.items())) for label, group in groups.items()}
+        return cls({label: group for label, group in found.items() if base is None or base in group}, called)
+
+    @property
+    def arms(self) -> dict[str, Arm]:
+        return {self.called(label, at): arm for label, group in self.families.items() for at, arm in group.items()}
+
+    @property
+    def tried(self) -> list[float]:
+        """The values at which some family has an arm, ascending."""
+        return sorted({at for group in self.families.values() for at in group})
+
+    @property
+    def ticks(self) -> tuple[str, ...]:
+        return tuple(f"{at:g}" for at in self.tried)
+
+    def lines(self, share: Share) -> tuple[Line, ...]:
+        """Each family over the values, in a colour of its own."""
+        own = colours({label: next(iter(group.values())) for label, group in self.families.items()})
+        return tuple(
+            Line(label, own[label], {f"{at:g}": values(share(arm)) for at, arm in group.items()})
+            for label, group in self.families.items()
+        )
+
+    def over(self, title: str, axis: str, share: Share) -> Over:
+        return Over(title, axis, self.ticks, self.lines(share))
+
+    def ends(self, share: Share, out: Collection[str]) -> dict[str, tuple[Numbers, Numbers]]:
+        """{family: (its numbers at the largest value, at the smallest)}; not where one of these arms is left `out`."""
+        return {
+            label: (share(group[max(group)]), share(group[min(group)]))
+            for label, group in self.families.items()
+            if not {self.called(label, at) for at in (max(group), min(group))} & set(out)
+        }
+
+
 def at_level(arm: Arm, level: int, column: str) -> Curve | None:
     """The curves of an arm at a level; None where it was not judged there."""
     return arm.study.curve(arm.name, level, column)
@@ -90,16 +141,26 @@ def numbers(curve: Curve, measure: Measure) -> Numbers:
     return dict(zip(curve.seeds, curve.at(measure.when, curve.seeds, measure.until).tolist(), strict=True))
 
 
-def far(arm: Arm, measure: Measure) -> Numbers:
-    """The share of level-2 pictures."""
-    curve = at_level(arm, FAR, measure.column)
+def far(arm: Arm, measure: Measure, level: int = FAR) -> Numbers:
+    """The share of pictures drawn right, of level-2 where no other level is asked for."""
+    curve = at_level(arm, level, measure.column)
     if curve is None:
-        raise Untested(f"arm {arm.name} of {arm.study.name} has no composition of level {FAR}")
+        raise Untested(f"arm {arm.name} of {arm.study.name} has no composition of level {level}")
     return numbers(curve, measure)
+
+
+def far_curves(arms: Mapping[str, Arm], measure: Measure) -> dict[str, Curve]:
+    """The curves of level-2, of the arms that were judged there."""
+    return {label: curve for label, arm in arms.items() if (curve := at_level(arm, FAR, measure.column))}
 
 
 def values(found: Numbers) -> tuple[float, ...]:
     return tuple(found[seed] for seed in sorted(found))
+
+
+def mean_text(found: Numbers) -> str:
+    """The mean of shares over seeds, with its interval."""
+    return share_text(interval(values(found), share=True))
 
 
 def trained_share(arm: Arm, column: str, codes: Collection[str] | None = None) -> float:
@@ -185,11 +246,6 @@ def chip(contrasts: Sequence[Contrast], yes: str, no: str, *effects: Said) -> tu
 
 def lead(tone: Tone) -> str:
     return {"clear": "Yes", "none": "No", "open": "The seeds cannot tell"}[tone]
-
-
-def first_half(line: Mapping[str, Sequence[float]], half: float) -> str | None:
-    """The first tick at which the mean over seeds is above `half`; None where it never is."""
-    return next((tick for tick, shares in line.items() if float(np.mean(shares)) > half), None)
 
 
 def still_moving(curves: Mapping[str, Curve]) -> list[str]:

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 
 from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import SHARED, Found, Gains, Question, Row, Rows, together
-from recombine.claims.beyond.numbers import chip, compare, far, lead, listing, values
-from recombine.claims.tables import FAR, Arm, Measure, StudyTable
-from recombine.claims.testing import COMPOSES, column_there, share_text
+from recombine.claims.beyond.numbers import chip, compare, far, lead, listing, mean_text, values
+from recombine.claims.tables import Arm, Measure, StudyTable
+from recombine.claims.testing import COMPOSES, column_there
 from recombine.claims.verdicts import Untested
-from recombine.judges.statistics import interval
 from recombine.report.words import join, percent
 
 SEEN = "tokenizers-seen"
@@ -73,7 +72,6 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         for label, top in tops.items()
         if top is None
     ]
-    curves = {label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))}
     rows = [
         Row(label, COLOURS.get(str(arm.setting("tokenizer.kind")), "grey"), values(far(arm, measure)))
         for label, arm in arms.items()
@@ -89,11 +87,7 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         "over tokenizers",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(Rows("Level-2", tuple(rows)), Gains("Saw train less saw all", contrasts)),
-        limits=(
-            *dull.values(),
-            *unmeasured,
-            *numbers.still_moving(curves),
-        ),
+        limits=(*dull.values(), *unmeasured, *numbers.still_moving(numbers.far_curves(arms, measure))),
     )
 
 
@@ -102,10 +96,9 @@ def _unable(arm: Arm, ceiling: float, measure: Measure) -> str:
     is what can be expected, not a law."""
     kind = str(arm.setting("tokenizer.kind"))
     seen = "trained compositions only" if arm.setting("tokenizer.sees") == "train" else "all compositions"
-    drawn = share_text(interval(values(far(arm, measure)), share=True))
     return (
         f"the {KINDS.get(kind, kind)} that saw {seen} can itself write {percent(ceiling)} of level-2, so its arm, "
-        f"which draws {drawn}, is not compared"
+        f"which draws {mean_text(far(arm, measure))}, is not compared"
     )
 
 

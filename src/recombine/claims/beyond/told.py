@@ -14,9 +14,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import Found, Gains, Line, Over, Question, Row, Rows, together
-from recombine.claims.beyond.numbers import chip, compare, far, lead, listing, values
-from recombine.claims.tables import FAR, Arm, Measure, StudyTable
+from recombine.claims.beyond.entries import Found, Gains, Question, Row, Rows, together
+from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, mean_text, values
+from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import column_there, share_text
 from recombine.claims.verdicts import Untested
 from recombine.conditioning import ConditioningSettings
@@ -32,39 +32,28 @@ INSTEAD = {"imputed": "a guess from the image", "zero": "class 0 told", "zeros":
 def judge_spread(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     study = studies[SPREAD]
     column_there(study, measure)
-    groups = {
-        label: {float(arm.setting("conditioning.spread")): arm for arm in group}
-        for label, group in numbers.families(study, "conditioning.spread").items()
-    }
-    groups = {label: dict(sorted(group.items())) for label, group in groups.items() if EQUAL in group}
-    if not groups:
+    groups = numbers.families(study, "conditioning.spread")
+    turned = Turned.of(groups, lambda arm: float(arm.setting("conditioning.spread")), _sized, base=EQUAL)
+    if not turned.families:
         raise Untested(f"the study {study.name} has no family with equal and other vectors")
-    arms = {_sized(label, size): arm for label, group in groups.items() for size, arm in group.items()}
+    arms = turned.arms
     dull = numbers.unlearned(arms, measure.column)
     pairs = {
         _sized(label, size): (far(arm, measure), far(group[EQUAL], measure))
-        for label, group in groups.items()
+        for label, group in turned.families.items()
         for size, arm in group.items()
         if size != EQUAL and not {_sized(label, size), _sized(label, EQUAL)} & set(dull)
     }
     contrasts = compare(pairs, f"the study {study.name}")
     word, tone = chip(contrasts, "it matters", "no difference", "higher", "lower")
-    small = {_sized(label, size) for label, group in groups.items() for size in group if size < EQUAL}
+    small = {_sized(label, size) for label in turned.families for size in turned.tried if size < EQUAL}
     main = [one for one in contrasts if one.label in small] or list(contrasts)
-    sizes = sorted({size for group in groups.values() for size in group})
     texts = []
-    for size in sizes:
+    for size in turned.tried:
         end = _sized("", size)
         own = [one for one in contrasts if one.label.endswith(end)]
-        texts += (
-            [f"with {end.removeprefix(', ').replace(' (', ' ones (')} level-2 is {listing(own, end)}"] if own else []
-        )
-    colours = numbers.colours({label: group[EQUAL] for label, group in groups.items()})
-    lines = tuple(
-        Line(label, colours[label], {f"{size:g}": values(far(arm, measure)) for size, arm in group.items()})
-        for label, group in groups.items()
-    )
-    curves = {label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))}
+        if own:
+            texts.append(f"with {end.removeprefix(', ').replace(' (', ' ones (')} level-2 is {listing(own, end)}")
     return Found(
         studies=(study,),
         answer=f"{lead(tone)}: against vectors that begin equal ({EQUAL:g}), {'; '.join(texts)}.",
@@ -75,10 +64,10 @@ def judge_spread(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         measure="level-2 with small vectors less that with equal ones, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(
-            Over("Level-2", "size of the vectors before training", tuple(f"{size:g}" for size in sizes), lines),
+            turned.over("Level-2", "size of the vectors before training", lambda arm: far(arm, measure)),
             Gains(f"Less equal vectors ({EQUAL:g})", contrasts),
         ),
-        limits=(*dull.values(), *numbers.still_moving(curves)),
+        limits=(*dull.values(), *numbers.still_moving(numbers.far_curves(arms, measure))),
     )
 
 
@@ -120,12 +109,9 @@ def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     texts = []
     for rate, arm in plain.items():
         own = [one for one in remedies if _rate(tried[one.label]) == rate]
-        share = share_text(interval(values(far(arm, measure)), share=True))
-        texts += (
-            [f"with {_share(arm)} missing (unknown: {share}) level-2 is {listing(own, f', {_share(arm)}')}"]
-            if own
-            else []
-        )
+        share = mean_text(far(arm, measure))
+        if own:
+            texts.append(f"with {_share(arm)} missing (unknown: {share}) level-2 is {listing(own, f', {_share(arm)}')}")
     answer = f"{lead(tone)}: against telling that a factor is unknown, {'; '.join(texts)}"
     ceiling = None if complete is None else interval(values(far(complete, measure)), share=True)
     if ceiling is not None:
@@ -135,7 +121,7 @@ def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     if without:
         beside = [f"{one.text} for {one.label}" for one in remedies if tried[one.label].setting("generator.guidance")]
         answer += f", and against it level-2 is {listing(without)}" + (f", beside {join(beside)}" if beside else "")
-    curves = {label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, FAR, measure.column))}
+    curves = numbers.far_curves(arms, measure)
     hues = {UNKNOWN: "grey", INSTEAD["imputed"]: "blue", INSTEAD["zero"]: "red", INSTEAD["zeros"]: "red"}
     rows = [Row(label, hues.get(_remedy(arm), "violet"), values(far(arm, measure))) for label, arm in _ordered(arms)]
     return Found(
