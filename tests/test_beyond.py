@@ -329,7 +329,7 @@ def test_b7_did_not_help(tmp_path: Path) -> None:
 def test_b7_counts_the_settings_of_other_searches(tmp_path: Path) -> None:
     layers = plant_shares(tmp_path / "layers", of_library("jepa-layers"), by_arm({}, others=0.05))
     entry = asked("B7", search(tmp_path / "search", {}), layers)
-    assert "15 settings of jepa and jepa-layers" in entry.text and "layers-6-8-10 (jepa-layers)" in words(entry)
+    assert "17 settings of jepa and jepa-layers" in entry.text and "layers-6-8-10 (jepa-layers)" in words(entry)
     assert "size of the model" in entry.text
     few = plant_shares(tmp_path / "few", of_library("jepa-layers"), by_arm({}), seeds=range(3))
     assert "12 settings of jepa" in asked("B7", tmp_path / "search", few).text
