@@ -139,7 +139,11 @@ def test_e1_a_factor_that_is_lost_in_no_composition_alone() -> None:
     """In early colour is clearly lost over all of level-2, but in no composition once corrected for their number."""
     found = asked(PEAK, ROOT / "results" / "early")
     habit = next(one.sentence for one in found.finding.outcomes if one.rival == HABIT)
-    assert words(found)[NOT_VALID] == "supported" and "Colour is clearly lost over all of these, in none" in habit
+    assert (
+        words(found)[NOT_VALID] == "supported"
+        and "Colour is clearly lost at level-2; corrected for all held-out compositions, in none: " in habit
+    )
+    assert found.word == "partly explained" and found.text.endswith("why, the seeds cannot tell.")
 
 
 # E1 with class vectors of several sizes
@@ -285,7 +289,7 @@ def test_e2_the_factor_is_inferred(tmp_path: Path) -> None:
     found = asked(DROPOUT, conditioning(tmp_path), withheld(tmp_path, shape=LOSES))
     assert words(found) == {INFERRED: "supported", WRONG: "contradicted", LONG: "contradicted"}
     assert "101, 110 and 111 shape" in found.text
-    assert any("towards 001" in note and "not lost: 011" in note for note in found.evidence)
+    assert any("towards 001" in note and "not clearly lost: 011" in note for note in found.evidence)
     assert any("shape withheld loses shape (in 101, 110 and 111)" in note for note in found.evidence)
     assert found.finding is not None and [one.name for one in found.finding.beside] == ["withheld"]
     assert found.finding.arms["shape withheld"] == "shape-withheld (withheld)"
@@ -299,7 +303,7 @@ def test_e2_names_what_was_never_drawn(tmp_path: Path) -> None:
 
     found = asked(DROPOUT, conditioning(tmp_path, quantized_dropout=draw))
     assert "In 101 and 110 shape falls back" in found.text
-    (note,) = [note for note in found.evidence if "not lost: 011;" in note]
+    (note,) = [note for note in found.evidence if "not clearly lost: 011;" in note]
     assert "hardly drawn at any time, so nothing to lose: 111 (shape named right 99.9\xa0% to 3\xa0%)" in note
 
 
@@ -328,15 +332,16 @@ def test_e2_wrong_labels(tmp_path: Path) -> None:
     arms = {"full_mislabelled": LOSES, "quantized_dropout": KEEPS}
     found = asked(DROPOUT, conditioning(tmp_path, **arms))
     assert words(found) == {INFERRED: "contradicted", WRONG: "supported", LONG: "contradicted"}
-    assert "class 0" in found.text
+    assert "because zeros are told" in found.text
 
 
 def test_e2_says_which_factor_each_kind_of_dropout_loses() -> None:
     """Both end at zero; only the factors tell that they are two losses."""
     found = asked(DROPOUT, *(ROOT / "results" / name for name in ("conditioning", "mislabelled")))
     (said,) = (note for note in found.evidence if note.startswith("Which factor is lost (shape / colour / size "))
-    null, fault = said.split("; told as class 0 ")
-    assert "with a learned null 011" in null and "101 65 / 100 / 100," in null and "101 100 / 100 / 0.9," in fault
+    null, zeros = said.split("; quantized")[0].split("; full conditioning and zeros ")
+    assert "full conditioning and a learned null 011" in null and "101 65 / 100 / 100\u00a0%" in null
+    assert "101 100 / 100 / 0.9\u00a0%" in zeros and "quantized conditioning and zeros" in said
 
 
 def test_e2_wrong_labels_that_do_most_of_it(tmp_path: Path) -> None:
@@ -385,7 +390,7 @@ def test_the_librarys_studies_have_the_arms_of_e2(tmp_path: Path) -> None:
     found = asked(DROPOUT, *folders)
     assert words(found) == {INFERRED: "supported", WRONG: "contradicted", LONG: "contradicted"}
     assert found.finding is not None and {one.name for one in found.finding.beside} == {"withheld", "mislabelled"}
-    assert "told as class 0" in found.finding.arms
+    assert "told as zeros" in found.finding.arms
 
 
 # E3

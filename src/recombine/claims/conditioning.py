@@ -28,6 +28,8 @@ FOLLOWED = Threshold(
 )
 DROPOUT = 0.1  # the published chance that a factor is withheld
 
+ZEROS = "class 0 of a class, the middle of the range of a value"
+
 FULL, FULL_DROPPED, QUANTIZED, BOTH = "full", "full + dropout", "quantized", "quantized + dropout"
 PUBLISHED = {FULL: 1.0, FULL_DROPPED: 0.0, QUANTIZED: 0.637, BOTH: 0.0}
 CURVES = {
@@ -137,7 +139,8 @@ def _both(
     doubts = [floor, None if beats else _too_early(BOTH, arms)]
     if any(doubts):
         return Part(name, "in part" if loses["both"] else "open", f"{_capital(numbers)}; but {_and(doubts)}.")
-    return Part(name, "in part" if loses["both"] else "failed", f"{_capital(numbers)}: it is not the lowest.")
+    why = f"it lies clearly above {FULL_DROPPED}" if beats else "it does not clearly lose against both"
+    return Part(name, "in part" if loses["both"] else "failed", f"{_capital(numbers)}: {why}.")
 
 
 def _nothing_to_lose(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> str | None:
@@ -214,9 +217,10 @@ def _late(arms: Mapping[str, Arm], measure: Measure) -> list[str]:
 
 
 def _cells(arms: Mapping[str, Arm], measure: Measure) -> list[str]:
-    """In the published panels with dropout the held-out cells with the second shape collapse and the other does not."""
+    """In the published panels with dropout the held-out cells with the second shape collapse and the other does not;
+    beside them what these cells have without dropout."""
     texts = []
-    for label in (FULL_DROPPED, BOTH):
+    for label in arms:
         cells = arms[label].by_composition(measure)
         held = {code: share for code, share in cells.items() if arms[label].study.finished.levels.get(code, 0) > 0}
         second = [share for code, share in held.items() if code[0] == "1"]
@@ -231,7 +235,7 @@ def _cells(arms: Mapping[str, Arm], measure: Measure) -> list[str]:
 def _mislabelled(
     study: StudyTable, others: Mapping[str, StudyTable], arms: Mapping[str, Arm], measure: Measure
 ) -> list[str]:
-    """The variant that tells class 0 in place of a withheld factor: does the fault explain the collapse?"""
+    """The variant that tells zeros in place of a withheld factor: does the fault explain the collapse?"""
     tables = [study, *(others[name] for name in lookup.MISLABELLED if name in others)]
     texts = []
     for label, kind in ((FULL_DROPPED, "full"), (BOTH, "quantized")):
@@ -245,7 +249,7 @@ def _mislabelled(
         test = testing.pair(arm, arms[label], early, seeds)
         share = share_text(arm.share(early, seeds))
         texts.append(f"{kind} {share} up to step {until:,}, {gain_text(test, test.p)} against a learned null")
-    return [f"With withheld factors told as class 0: {'; '.join(texts)}."] if texts else []
+    return [f"With zeros told for withheld factors ({ZEROS}): {'; '.join(texts)}."] if texts else []
 
 
 def _and(reasons: Sequence[str | None]) -> str:

@@ -29,7 +29,9 @@ CHIPS: dict[Word, str] = {
 }
 INK, QUIET, GRID = "#222222", "#5b6270", "#e3e5ea"
 WIDE, HIGH = 12.4, 4.6  # inches
+HIDDEN = 0.02  # a curve that stays this near to another would hide it
 WHAT = "Share of level-2 pictures that are right and valid (published: right, by the authors' probe)"
+PROBED = "joint_probe_only"  # named right by the probe, valid or not, as the papers count
 LONGEST = 100_000  # published steps shown; one panel goes on to 386,000 at 0 %
 
 
@@ -95,18 +97,28 @@ def _published(axes: Any, shown: list[Shown]) -> None:
         style: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "markersize": 3.5} if by_eye else {}
         axes.plot(steps[keep], 100 * values[keep], color=COLOURS[one.colour], linewidth=1.5, clip_on=False, **style)
     over_steps(axes, longest)
-    if any(one.curve in BY_EYE for one in shown):
-        place = {"transform": axes.transAxes, "ha": "right", "va": "top", "fontsize": 8, "color": QUIET}
-        axes.text(0.98, 0.97, "dashed: read by eye", **place)
+    notes = ["dashed: read by eye"] if any(one.curve in BY_EYE for one in shown) else []
+    notes += (
+        [f"cut at {LONGEST // 1000}k"]
+        if any(published_curves()[str(one.curve)][0].max() > LONGEST for one in shown)
+        else []
+    )
+    if notes:
+        place = {"transform": axes.transAxes, "ha": "right", "va": "bottom", "fontsize": 8, "color": QUIET}
+        axes.text(1, 1.01, ", ".join(notes), **place)
 
 
 def _ours(axes: Any, found: Finding, bare: bool) -> None:
     """Mean over seeds with its 95 % interval. The last fifth, from which the main number comes, is shaded where all
     arms are equally long."""
     longest = 0.0
+    drawn: list[np.ndarray] = []
     for one in found.shown:
         curve = one.arm.curve()
-        band(axes, curve.steps, curve.values, COLOURS[one.colour])
+        mean = curve.values.mean(axis=1)
+        hides = any(len(mean) == len(other) and np.abs(mean - other).max() < HIDDEN for other in drawn)
+        band(axes, curve.steps, curve.values, COLOURS[one.colour], dashed=hides)
+        drawn.append(mean)
         longest = max(longest, float(curve.steps[-1]))
     if len({one.arm.steps for one in found.shown}) == 1:
         axes.axvspan(0.8 * longest, longest, color="#f1f2f5", zorder=0, linewidth=0)
@@ -117,13 +129,16 @@ def _ours(axes: Any, found: Finding, bare: bool) -> None:
         axes.set_yticklabels([])
 
 
-def band(axes: Any, steps: np.ndarray, values: np.ndarray, colour: str, label: str | None = None) -> None:
-    """The mean of curves (E, S) over seeds, with its 95 % interval."""
+def band(
+    axes: Any, steps: np.ndarray, values: np.ndarray, colour: str, label: str | None = None, dashed: bool = False
+) -> None:
+    """The mean of curves (E, S) over seeds, with its 95 % interval; dashed where it would hide another."""
     mean, n = values.mean(axis=1), values.shape[1]
     reach = stats.t.ppf(0.975, n - 1) * values.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else 0 * mean
     low, high = np.clip(mean - reach, 0, 1), np.clip(mean + reach, 0, 1)
     axes.fill_between(steps, 100 * low, 100 * high, color=colour, alpha=0.16, linewidth=0)
-    axes.plot(steps, 100 * mean, color=colour, linewidth=2, clip_on=False, label=label)
+    style: dict[str, Any] = {"linestyle": (0, (4, 4))} if dashed else {}
+    axes.plot(steps, 100 * mean, color=colour, linewidth=2, clip_on=False, label=label, **style)
 
 
 def over_steps(axes: Any, longest: float) -> None:
@@ -153,6 +168,10 @@ def _ends(axes: Any, found: Finding) -> None:
     for one in found.shown:
         values = one.arm.values(Measure(), one.arm.seeds)
         row(axes, place, spread, values, COLOURS[one.colour], one.published)
+        if PROBED in one.arm.study.columns:
+            mean = float(one.arm.values(Measure(PROBED), one.arm.seeds).mean())
+            hollow = {"markerfacecolor": "white", "markeredgecolor": COLOURS[one.colour], "markeredgewidth": 1.4}
+            axes.plot(100 * mean, place, "o", markersize=6, clip_on=False, zorder=4, **hollow)
         names.append((place, one.label, COLOURS[one.colour]))
         place += 1
     if found.extras:
@@ -176,7 +195,9 @@ def _ends(axes: Any, found: Finding) -> None:
         label.set_fontsize(10)
         label.set_fontweight("bold")
     axes.set_title("Mean of the last fifth", fontsize=10, loc="left", color=INK, pad=8)
-    axes.set_xlabel(f"◇ {found.diamond}", fontsize=8.5, color=QUIET, labelpad=3)
+    probed = any(PROBED in one.arm.study.columns for one in found.shown)
+    key = f"◇ {found.diamond}{'   ○ here, by a probe alone' if probed else ''}"
+    axes.set_xlabel(key, fontsize=8.5, color=QUIET, labelpad=3, loc="right")
 
 
 def row(axes: Any, place: float, spread: float, values: np.ndarray, colour: str, published: float | None) -> None:

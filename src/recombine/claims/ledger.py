@@ -79,11 +79,14 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     evidence = [part.sentence for part in first.parts if part.sentence and not _limits(part)]
     limits = [part.sentence for part in first.parts if part.sentence and _limits(part)]
     evidence += [*first.notes, *_beside(claim, [one for one in found if one is not first])]
+    other: dict[str, Finding] = {}
     if not first.study.is_plane:  # there one picture of every cell is judged, at the end and by one measure
-        limits += _otherwise(claim, first, studies)
+        other = _otherwise(claim, first, studies)
+        limits += _would_be(claim, first, other)
         limits += doubts(first.study, first.arms.values())
     limits += own_limits(first.study)
-    return Verdict(claim, first.verdict, first, tuple(evidence), tuple(limits))
+    by_probe = other[BY_PROBE].ours if BY_PROBE in other else None
+    return Verdict(claim, first.verdict, first, tuple(evidence), tuple(limits), by_probe)
 
 
 def _limits(part: Part) -> bool:
@@ -100,17 +103,22 @@ def _beside(claim: Claim, others: Sequence[Finding]) -> list[str]:
     ]
 
 
-def _otherwise(claim: Claim, first: Finding, studies: Mapping[str, StudyTable]) -> list[str]:
-    """Where another measure would change the verdict, that it would."""
+def _otherwise(claim: Claim, first: Finding, studies: Mapping[str, StudyTable]) -> dict[str, Finding]:
+    """What the same test finds by other measures, where it can be made."""
     assert claim.judge is not None
-    notes = []
+    found = {}
     for words, measure in OTHERWISE.items():
         try:
-            other = claim.judge(first.study, studies, measure)
+            found[words] = claim.judge(first.study, studies, measure)
         except Untested:
             continue
-        if other.verdict != first.verdict:
-            notes.append(
-                f"{words}, the verdict would be: {other.verdict} ({claim.text(other.ours.mean)}{claim.unit_text})."
-            )
-    return notes
+    return found
+
+
+def _would_be(claim: Claim, first: Finding, others: Mapping[str, Finding]) -> list[str]:
+    """Where another measure would change the verdict, that it would."""
+    return [
+        f"{words}, the verdict would be: {other.verdict} ({claim.text(other.ours.mean)}{claim.unit_text})."
+        for words, other in others.items()
+        if other.verdict != first.verdict
+    ]

@@ -18,6 +18,7 @@ from recombine.claims.why.explanations import EXPLANATIONS, explain
 from recombine.claims.why.sections import RUNS, folded, pointer, relative, slug, source, why_sections
 from recombine.errors import UserError
 from recombine.files import cannot_write, write_atomic
+from recombine.judges.statistics import Interval
 from recombine.progress import console
 from recombine.report.drawn import can_be_drawn, draw_pictures
 from recombine.report.page import duration
@@ -45,12 +46,20 @@ def ours_text(verdict: Verdict) -> str:
     it: `--json` has it."""
     if verdict.finding is None:
         return ""
-    if verdict.verdict == "untested":
-        return "not judged"
-    ours, text = verdict.finding.ours, verdict.claim.text
-    if ours.low is None or ours.high is None:
-        return f"{text(ours.mean)}{_unit(verdict)}"
-    return f"{text(ours.mean)} ({text(ours.low)} to {text(ours.high)}){_unit(verdict)}"
+    return "not judged" if verdict.verdict == "untested" else _with_ends(verdict, verdict.finding.ours)
+
+
+def by_probe_text(verdict: Verdict) -> str:
+    """The same as the papers count: what the probe names right, valid or not."""
+    if verdict.by_probe is None or verdict.verdict == "untested":
+        return ""
+    return _with_ends(verdict, verdict.by_probe)
+
+
+def _with_ends(verdict: Verdict, found: Interval) -> str:
+    text = verdict.claim.text
+    ends = "" if found.low is None or found.high is None else f" ({text(found.low)} to {text(found.high)})"
+    return f"{text(found.mean)}{ends}{_unit(verdict)}"
 
 
 def print_ledger(verdicts: Sequence[Verdict]) -> None:
@@ -185,9 +194,7 @@ def page_text(
     parts += [_section(verdict, home) for verdict in verdicts if verdict.finding]
     parts += why_sections(answers, home)
     parts += sections.beyond_sections(entries, home)
-    waiting = [*untested_lines(verdicts), *untested_lines(answers)]
-    if waiting:
-        parts.append("## Not tested\n\n" + "\n".join(f"- {line}" for line in waiting))
+    parts += _not_tested(verdicts, answers)
     parts.append(_runs(studies, home))
     return "\n\n".join(parts) + "\n"
 
@@ -203,7 +210,8 @@ def _top(verdicts: Sequence[Verdict]) -> str:
         "from all it has seen. The numbers are shares of generated level-2 pictures that are **right in every factor "
         "and valid** (the papers count what a probe calls right, valid or not), averaged over the **last fifth of the "
         "evaluations**. The seed is the unit: comparisons are paired by seed, intervals are 95 % over seeds, p-values "
-        "are Holm-corrected within a claim. The claims F are about decoders that are told every factor: their numbers "
+        "are Holm-corrected over the comparisons that a verdict rests on together. The claims F are about decoders "
+        "that are told every factor: their numbers "
         "are taken at the end of training, over all pairs (x, y) that were held out, and defined in "
         "[docs/rendering.md](docs/rendering.md). How a verdict is reached, and the thresholds: "
         "[docs/claims.md](docs/claims.md); they were fixed in the code, whose history shows when."
@@ -212,21 +220,41 @@ def _top(verdicts: Sequence[Verdict]) -> str:
 
 def _ledger(verdicts: Sequence[Verdict]) -> str:
     """One table per paper."""
-    parts = ["## The ledger", "Published and here are in percentage points where no unit is given."]
+    parts = [
+        "## The ledger",
+        "In percentage points where no unit is given, with 95 % intervals. Published numbers of the claims C count "
+        "what a probe names right, valid or not: ours counted so stand beside them, and the verdict goes by what is "
+        "right and valid.",
+    ]
     for letter, (name, paper) in PAPERS.items():
-        lines = [
-            f"| {name}, {paper} | what is compared | published | here (95 % interval) | seeds | verdict |",
-            "|---|---|---:|---:|---:|---|",
-        ]
-        for verdict in verdicts:
-            if verdict.id.startswith(letter):
-                label = f"[{verdict.id}](#{anchor(verdict)})" if verdict.finding else verdict.id
-                seeds = str(verdict.seeds) if verdict.finding else ""
-                cells = [f"**{label}** {verdict.claim.statement}", verdict.claim.measure]
-                cells += [published_text(verdict), ours_text(verdict), seeds]
-                lines.append(f"| {' | '.join(cells)} | {MARKS[verdict.verdict]} {verdict.verdict} |")
-        parts.append("\n".join(lines))
+        own = [verdict for verdict in verdicts if verdict.id.startswith(letter)]
+        found = [verdict for verdict in own if verdict.finding]
+        probed = any(verdict.by_probe for verdict in found)
+        heads = [f"{name}, {paper}", "what is compared", "published", *(["here, by a probe alone"] if probed else [])]
+        heads += ["here, right and valid" if probed else "here", "seeds", "verdict"]
+        lines = [f"| {' | '.join(heads)} |", f"|---|---|{'---:|' * (len(heads) - 3)}---|"]
+        for verdict in found:
+            cells = [f"**[{verdict.id}](#{anchor(verdict)})** {verdict.claim.statement}", verdict.claim.measure]
+            cells += [published_text(verdict), *([by_probe_text(verdict)] if probed else []), ours_text(verdict)]
+            lines.append(f"| {' | '.join(cells)} | {verdict.seeds} | {MARKS[verdict.verdict]} {verdict.verdict} |")
+        parts += ["\n".join(lines)] if found else []
+        waiting = [verdict.id for verdict in own if not verdict.finding]
+        if waiting:
+            parts.append(f"Not tested of the {name}: {_run_of(waiting)} ([why](#not-tested)).")
     return "\n\n".join(parts)
+
+
+def _not_tested(verdicts: Sequence[Verdict], answers: Sequence[Answer]) -> list[str]:
+    """What the papers say that no study answers yet, and why."""
+    lines = []
+    for verdict in verdicts:
+        if verdict.finding is None:
+            numbers = f" ({verdict.claim.measure}: published {value})" if (value := published_text(verdict)) else ""
+            lines.append(f"- **{verdict.id}** {verdict.claim.statement}{numbers} {' '.join(verdict.evidence)}")
+    for answer in answers:
+        if answer.finding is None:
+            lines.append(f"- **{answer.id}** {answer.explanation.question} {answer.text}")
+    return ["## Not tested\n\n" + "\n".join(lines)] if lines else []
 
 
 def heading(verdict: Verdict) -> str:

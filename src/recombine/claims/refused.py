@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from recombine.claims.tables import Arm, Measure
-from recombine.report.words import percent
+from recombine.report.words import percents
 
 REASONS = ("joint_probe_only", "in_range", "clean")
 
@@ -19,8 +19,7 @@ def refused(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> str:
         return ""
     texts = []
     for label, arm in arms.items():
-        shares = [percent(float(_then(arm, reason, measure, seeds).mean())) for reason in REASONS]
-        texts.append(f"{label} {' / '.join(share.removesuffix(chr(0xA0) + '%') for share in shares)}\u00a0%")
+        texts.append(f"{label} {percents([_then(arm, reason, measure, seeds).mean() for reason in REASONS])}")
     return (
         "Why level-2 pictures are refused (share named right by the probe / with colour, size and place in the world's "
         "ranges / free of defects; to count, a picture must be all three, and what is measured of it must be what was "

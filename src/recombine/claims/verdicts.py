@@ -138,6 +138,7 @@ class Verdict:
     finding: Finding | None
     evidence: tuple[str, ...]  # sentences
     limits: tuple[str, ...] = field(default=())  # sentences: what keeps the answer from being stronger
+    by_probe: Interval | None = None  # our number as the papers count: what a probe names right, valid or not
 
     @property
     def id(self) -> str:
@@ -151,9 +152,6 @@ class Verdict:
         """The object of `recombine claims --json`. Shares and differences of shares are out of 1: `unit` says which
         numbers are none."""
         found = self.finding
-        ends = None
-        if found is not None and found.ours.low is not None and found.ours.high is not None:
-            ends = [found.ours.low, found.ours.high]
         return {
             "id": self.id,
             "title": self.claim.title,
@@ -163,7 +161,9 @@ class Verdict:
             "measure": self.claim.measure,
             "unit": self.claim.unit,
             "ours": found.ours.mean if found else None,
-            "interval": ends,
+            "interval": _ends(found.ours if found else None),
+            "by_probe": self.by_probe.mean if self.by_probe else None,
+            "by_probe_interval": _ends(self.by_probe),
             "seeds": self.seeds,
             "verdict": self.verdict,
             "study": found.study.name if found else None,
@@ -176,6 +176,11 @@ class Verdict:
             "limits": list(self.limits),
             "thresholds": {one.name: one.value for one in self.claim.thresholds},
         }
+
+
+def _ends(found: Interval | None) -> list[float] | None:
+    """Both ends of an interval that is known."""
+    return None if found is None or found.low is None or found.high is None else [found.low, found.high]
 
 
 def add_up(parts: tuple[Part, ...]) -> Word:

@@ -1,6 +1,7 @@
 """The numbers of a study in plain sentences. Every word here follows from the table; nothing is written by hand."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +35,11 @@ def percent(share: float) -> str:
     if near_end and text in ("100.0", "0.0"):  # 99.97 % is still not all
         text = "> 99.9" if value > 50 else "< 0.1"
     return f"{text}\u00a0%"
+
+
+def percents(shares: Iterable[float]) -> str:
+    """Shares side by side: "83 / 29 / 10 %"."""
+    return " / ".join(percent(float(share)).removesuffix("\u00a0%") for share in shares) + "\u00a0%"
 
 
 def span(low: float, high: float) -> str:

@@ -18,7 +18,7 @@ from recombine.claims.verdicts import Extra, Threshold, Untested
 from recombine.judges.statistics import Difference, Interval, paired
 
 Said = Literal["supported", "contradicted", "cannot tell"]
-Word = Literal["explained", "not explained", "cannot tell", "untested"]
+Word = Literal["explained", "partly explained", "not explained", "cannot tell", "untested"]
 
 MOST = Threshold(
     "most",
@@ -97,12 +97,13 @@ class Explained:
     notes: tuple[str, ...] = ()
     beside: tuple[StudyTable, ...] = ()  # other studies that it was read from
     counted: str = ""  # what was counted, where it is not what is right and valid
+    open: bool = False  # whether a part of the question is left without an answer, though a rival is supported
 
     @property
     def word(self) -> Word:
         said = {one.word for one in self.outcomes}
         if "supported" in said:
-            return "explained"
+            return "partly explained" if self.open else "explained"
         return "cannot tell" if "cannot tell" in said else "not explained"
 
 

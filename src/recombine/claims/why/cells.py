@@ -37,6 +37,12 @@ class FactorWords:
         return self.values[int(digit)] if digit.isdigit() and int(digit) < len(self.values) else digit
 
 
+def in_words(code: str, factors: Sequence[FactorWords]) -> str:
+    """A composition with its words, where they are known: "101 (triangle, red, small)"."""
+    known = all(factor.values for factor in factors)
+    return f"{code} ({', '.join(factor.value(code) for factor in factors)})" if known else code
+
+
 def factors_of(study: StudyTable) -> list[FactorWords]:
     """The factors in the order of a composition's digits; raises Untested where the table does not tell them apart."""
     columns = [name.removeprefix("factor_") for name in study.finished.rows[0] if name.startswith("factor_")]

@@ -2,7 +2,8 @@
 
 First it is found which held-out compositions clearly fall from an early height under dropout, and which factor they
 lose. Then arms are compared that differ in what dropout may touch: nothing, every factor, only the one that is lost,
-only others; and in what is told in its place, a learned null or class 0.
+only others; and in what is told in its place, a learned null or zeros (class 0 of a class, the middle of a value's
+range).
 """
 
 from collections.abc import Mapping
@@ -28,22 +29,23 @@ from recombine.claims.why.answers import (
     by_test,
     reverse,
 )
-from recombine.claims.why.cells import FactorWords, cells, early, factors_of, late, peaks, towards
+from recombine.claims.why.cells import FactorWords, cells, early, factors_of, in_words, late, peaks, towards
 from recombine.claims.why.dropout_arms import Arms, Ends, Loss, fall_of, find_arms, losses
 from recombine.judges.statistics import interval, paired
-from recombine.report.words import join, percent, points
+from recombine.report.words import join, percent, percents, points
 
 INFERRED, WRONG, LONG = "the factor is inferred", "wrong labels", "long training"
 RIVALS = {
     INFERRED: "A factor that is sometimes withheld is learned to be inferred from the others and the noisy picture, "
     "and this overrules what is told: withholding the lost factor alone is enough to lose it, withholding only others "
     "is not.",
-    WRONG: "Telling class 0 for a withheld factor (a fault of the authors' later code) teaches wrong labels: with a "
-    "learned null in its place less than half is lost.",
+    WRONG: "Telling zeros for a withheld factor (class 0 of a class, the middle of a value's range; a later commit of "
+    "the authors' code tells zeros, to whole batches, and which code made the figures is not known) teaches wrong "
+    "labels: with a learned null in its place less than half is lost.",
     LONG: "Training for long loses it: without any dropout the same compositions fall more than half as far.",
 }
 BRIEFLY = {INFERRED: "inference of the withheld factor", WRONG: "wrong labels", LONG: "long training alone"}
-NOTHING, ALL, FAULTY = "none withheld", "all withheld", "told as class 0"
+NOTHING, ALL, FAULTY = "none withheld", "all withheld", "told as zeros"
 COLOURS = {NOTHING: "blue", ALL: "violet", FAULTY: "grey"}
 MORE_COLOURS = ("red", "green", "ochre", "pink")  # arms that withhold some factors
 Heard = tuple[Said, str]
@@ -93,14 +95,14 @@ def _explained(
     beside = {arm.study.name: arm.study for arm in shown.values() if arm.study is not study}
     notes = [
         _where(loss),
-        _instead(arms, factors),
+        _by_kind(kinds, factors),
         _each_alone(arms, loss.column, factors),
         _other_kind(subject, kinds, factors, loss.column),
         testing.also_differ(NOTHING, shown, ("conditioning",)),
     ]
     return Explained(
         study=study,
-        answer=_answer(loss, {rival: word for rival, (word, _) in said.items()}),
+        answer=_answer(loss, {rival: word for rival, (word, _) in said.items()}, factors),
         outcomes=tuple(Outcome(rival, *said[rival]) for rival in RIVALS),
         ours=as_interval(above_zero(loss.fall)),
         arms={
@@ -154,9 +156,7 @@ def _wrong(ends: Ends, words: Mapping[str, Said]) -> Heard:
     arms, loss = ends.arms, ends.loss
     if arms.faulty is None:
         return "contradicted", "It is lost with a learned null, without any wrong label."
-    numbers = (
-        f"{loss.what.capitalize()} in the lost compositions at the end: {ends.text(arms.faulty)} where class 0 is "
-    )
+    numbers = f"{loss.what.capitalize()} in the lost compositions at the end: {ends.text(arms.faulty)} where zeros are "
     numbers += f"told, {ends.text(arms.dropped)} with a learned null."
     return reverse(words["null"]), numbers
 
@@ -195,7 +195,7 @@ def _where(loss: Loss) -> str:
     trained = float(late(loss.own.mean(loss.own.at(0), loss.watched)).mean())
     return (
         f"In {loss.own.arm.name}, {loss.what} from a composition's peak to the end: {'; '.join(texts)}"
-        + (f"; not lost: {join(kept)}" if kept else "")
+        + (f"; not clearly lost: {join(kept)}" if kept else "")
         + (f"; hardly drawn at any time, so nothing to lose: {_falling(loss, never)}" if never else "")
         + f"; trained compositions end at {percent(trained)}."
     )
@@ -217,20 +217,18 @@ def _falling(loss: Loss, codes: list[str]) -> str:
     return join(texts)
 
 
-def _instead(arms: Arms, factors: list[FactorWords]) -> str:
-    """Which factors both kinds of dropout have at the end: the fault may spare what the null loses, and lose others."""
-    if arms.faulty is None:
-        return ""
+def _by_kind(kinds: list[Arms], factors: list[FactorWords]) -> str:
+    """Which factors both kinds of dropout have at the end: zeros may spare what the null loses, and lose others."""
     texts = []
-    for label, arm in (("with a learned null", arms.dropped), (FAULTY, arms.faulty)):
-        own = cells(arm, arms.seeds)
-        ends = {
-            code: [percent(float(late(own.share(code, one.column)).mean())) for one in factors] for code in own.held_out
-        }
-        shares = [f"{code} {' / '.join(part.removesuffix(chr(0xA0) + '%') for part in ends[code])}" for code in ends]
-        texts.append(f"{label} {', '.join(shares)}\u00a0%")
+    for arms in kinds:
+        for words, arm in (("a learned null", arms.dropped), ("zeros", arms.faulty)):
+            if arms.faulty is not None and arm is not None:
+                own = cells(arm, arms.seeds)
+                ends = {code: [late(own.share(code, one.column)).mean() for one in factors] for code in own.held_out}
+                shares = [f"{code} {percents(found)}" for code, found in ends.items()]
+                texts.append(f"{arms.kind} conditioning and {words} {', '.join(shares)}")
     names = " / ".join(one.name for one in factors)
-    return f"Which factor is lost ({names} named right at the end), {'; '.join(texts)}."
+    return f"Which factor is lost ({names} named right at the end): {'; '.join(texts)}." if texts else ""
 
 
 def _each_alone(arms: Arms, column: str, factors: list[FactorWords]) -> str:
@@ -263,10 +261,9 @@ def _other_kind(subject: Arm, kinds: list[Arms], factors: list[FactorWords], col
     return f"Beside it, {'; '.join(texts)}." if texts else ""
 
 
-def _answer(loss: Loss, words: Mapping[str, Said]) -> str:
-    first = (
-        f"In {join(list(loss.lost))} {f'{loss.factor.name} falls back' if loss.factor else 'right pictures are lost'}"
-    )
+def _answer(loss: Loss, words: Mapping[str, Said], factors: list[FactorWords]) -> str:
+    what = f"{loss.factor.name} falls back" if loss.factor else "right pictures are lost"
+    first = f"In {join([in_words(code, factors) for code in loss.lost])} {what}"
     reasons = []
     if words[INFERRED] == "supported" and loss.factor is not None:
         reasons.append(
@@ -274,7 +271,7 @@ def _answer(loss: Loss, words: Mapping[str, Said]) -> str:
             f"{loss.factor.name} alone is enough, withholding only others is not"
         )
     if words[WRONG] == "supported":
-        reasons.append("because class 0 is told for a withheld factor: a learned null loses less than half of it")
+        reasons.append("because zeros are told for a withheld factor: a learned null loses less than half of it")
     if words[LONG] == "supported":
         reasons.append("because training is long: without dropout they fall too")
     if reasons:
@@ -298,7 +295,11 @@ def _panels(loss: Loss, shown: Mapping[str, Arm], arms: Arms, factors: list[Fact
     columns = {one.name: one.column for one in factors}
     columns["right, valid" if loss.column == "joint" else "all"] = loss.column
     held = loss.own.held_out
-    falls = [[fall_of(loss.own, (code,), one, loss.column).mean() for one in columns.values()] for code in held]
+    never = [code for code in held if _never_had(loss, code)]  # no height to fall from: each factor from its own peak
+    falls = [
+        [fall_of(loss.own, (code,), one, one if code in never else loss.column).mean() for one in columns.values()]
+        for code in held
+    ]
     steps = {label: cells(arm, arms.seeds).steps for label, arm in shown.items()}
     curves = {label: cells(arm, arms.seeds).mean(loss.lost, loss.watched) for label, arm in shown.items()}
     return (

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from recombine.claims.figures import COLOURS, GRID, HIGH, INK, QUIET, WIDE, band, bare, over_steps, row, titled
+from recombine.claims.figures import COLOURS, GRID, HIDDEN, HIGH, INK, QUIET, WIDE, band, bare, over_steps, row, titled
 from recombine.claims.why.answers import Answer, Dots, Grid, Lines, Panel, Word
 from recombine.files import write_atomic
 from recombine.report.words import points
 
 CHIPS: dict[Word, str] = {
     "explained": "#1a7f37",
+    "partly explained": "#b26a00",
     "not explained": "#c62828",
     "cannot tell": "#b26a00",
     "untested": "#6b7280",
@@ -72,15 +73,18 @@ def _draw(axes: Any, panel: Panel) -> None:
 
 def _lines(axes: Any, panel: Lines) -> None:
     """Means with their intervals; or every seed, thin, with the mean of all."""
+    drawn: list[np.ndarray] = []
     for one in panel.lines:
-        colour = COLOURS[one.colour]
+        colour, own = COLOURS[one.colour], one.values.mean(axis=1)
+        hides = any(len(own) == len(other) and np.abs(own - other).max() < HIDDEN for other in drawn)
+        drawn.append(own)
         if panel.every_seed:
             axes.plot(one.steps, 100 * one.values, color=colour, linewidth=0.9, alpha=0.55)
             axes.plot([], [], color=colour, label="each seed")
             mean = {"color": INK, "linewidth": 2, "linestyle": (0, (4, 2)), "label": "mean, dashed"}
             axes.plot(one.steps, 100 * one.values.mean(axis=1), **mean)
         else:
-            band(axes, one.steps, one.values, colour, one.label)
+            band(axes, one.steps, one.values, colour, one.label, dashed=hides)
     over_steps(axes, max(float(one.steps[-1]) for one in panel.lines))
     if not panel.named:
         return
@@ -112,6 +116,8 @@ def _grid(axes: Any, panel: Grid) -> None:
     """Differences as coloured cells with their points; red is a loss."""
     axes.imshow(panel.values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
     for (i, j), value in np.ndenumerate(panel.values):
+        if np.isnan(value):
+            continue
         colour = "white" if abs(value) > 0.6 else INK
         axes.text(j, i, points(float(value)), ha="center", va="center", fontsize=10, color=colour)
     axes.set_xticks(range(len(panel.columns)), panel.columns)

@@ -108,6 +108,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         after, lost = _no_real_peak(real, falls["right"]), None
     weak, vectors = weak_conditioning(sizes, measure.column, clear["right" if measure.column == "joint" else "named"])
     outcomes = (*peak, *after, weak)
+    why_falls = {one.rival for one in after if one.word == "supported"} - ({HABIT} if lost is None else set())
     notes = [judge_on_garbage(study), other_objectives(study, seeds, arm), judged_note(sizes)]
     shown = panels(own, far, factors, at_named, at_right)
     return Explained(
@@ -118,6 +119,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         arms=sizes.arms,
         panels=(*shown[:2], size_panel(sizes)) if sizes.larger else shown,
         notes=tuple(note for note in notes if note),
+        open=clear["right"] and not why_falls,
     )
 
 
@@ -186,7 +188,9 @@ def _after_the_peak(
         words[HABIT] = "cannot tell"
     fall = f"Of the fall from {real['before']} right and valid near step {real['step']} to {real['after']}"
     takes = f"{fall}, valid pictures of another composition take {gain_text(tests[HABIT], p[HABIT])}. {sentence}"
-    breaks = f"Fewer valid pictures take {gain_text(tests[BROKEN], p[BROKEN])}."
+    small = testing.is_clear(tests[BROKEN], p[BROKEN]) and not matters(tests[BROKEN], p[BROKEN])
+    breaks = f"Fewer valid pictures take {gain_text(tests[BROKEN], p[BROKEN])}"
+    breaks += f": clear, but below the {100 * MATTERS.value:.0f} points that count." if small else "."
     return (Outcome(HABIT, words[HABIT], takes), Outcome(BROKEN, words[BROKEN], breaks)), lost
 
 
@@ -217,7 +221,7 @@ def _lost(
     gone_in = [f"{ends[code]}, {towards(code, lost, own.levels)})" for code in where]
     others = [f"{ends[code]})" for code in shares if code not in where]
     trained = float(late(own.mean(own.at(0), lost.column)).mean())
-    lost_in = f"clearly lost over all of these, in none of them alone: {join(others)}"
+    lost_in = f"clearly lost at level-{FAR}; corrected for all held-out compositions, in none: {join(others)}"
     if gone_in:
         lost_in = f"clearly lost in {join(gone_in)}" + (f", not clearly in {join(others)}" if others else "")
     sentence = (

@@ -68,8 +68,9 @@ def why_sections(answers: Sequence[Answer], home: Path) -> list[str]:
             f"### {title}",
             f"{answer.explanation.question} **{found.answer}**",
             f"![{answer.explanation.title}](results/{FIGURES}/{answer.id}.png)",
+            *_digits(found.study),
             "\n".join(rivals),
-            " ".join([*answer.evidence, *_digits(found.study)]),
+            *folded(answer.evidence),
             *([f"**Limits.** {' '.join(limits)}"] if (limits := without_own(answer.limits, found.study)) else []),
             f"From {join(places)}: {arms}.",
         ]
