@@ -102,6 +102,7 @@ def test_dry_run_says_how_long_it_would_take_and_stays_a_study_file(
     printed = capsys.readouterr().out
     study = spec.parse_study(printed)
     comments = [line for line in printed.splitlines() if line.startswith("#")]
+    assert "--no-forecast" in comments.pop(0)
     assert comments[0].startswith("# About ") and "on this machine (cpu), with " in comments[0]
     assert " GiB of memory, if it does nothing else:" in comments[0]
     parts = [line.split(":")[0].removeprefix("#").strip() for line in comments[1:]]

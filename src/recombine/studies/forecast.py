@@ -18,6 +18,7 @@ from recombine.judges import Judge, build_probe
 from recombine.judges.probe import initialise
 from recombine.out_of_memory import in_batches
 from recombine.peak_memory import begin_peak, peak_memory
+from recombine.progress import track
 from recombine.randomness import seeds_tensor
 from recombine.studies.arms import evaluate, make_quality, make_trainer, measures_quality, setting_of
 from recombine.studies.inside import Inside, has_monitors
@@ -39,11 +40,13 @@ from recombine.worlds import make_images
 
 PROBE_AND_JUDGE = 8.0  # seconds; they depend little on the study
 MOMENT = 0.5  # seconds of steps that are timed
+SLOW = 1.0  # seconds of a step from which it is timed once: what the first steps cost more does not matter there
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds of each part by name, and the most memory in use at once, in bytes (`peak_memory`)."""
+    """Seconds of each part by name, and the most memory in use at once, in bytes (`peak_memory`); None where members
+    were timed alone, or no system tells."""
 
     seconds: dict[str, float]
     memory: int | None
@@ -66,17 +69,40 @@ def forecast(study: AnyStudy, device: torch.device) -> Forecast:
         initialise(probe, seeds_tensor([SHARED_SEED], device))  # its features must be numbers, if not meaningful ones
         judge = Judge(setting.world, probe, 0.05, 0.1)
         fitted: list[FittedTokenizer] = []
-        for name, arm in study.arms.items():
-            entry = next((one for one in fitted if one.settings == arm.tokenizer), None)
-            if entry is None:
-                entry, took = _tokenizer(setting, arm.tokenizer)
-                same = 1 + sum(one.settings.kind == arm.tokenizer.kind for one in fitted)
-                fitted.append(entry)
-                seconds[f"tokenizer {arm.tokenizer.kind}{f'-{same}' if same > 1 else ''}"] = took
-            with_seeds = partial(_arm, setting, arm, entry, judge)
-            took, together = timed_in_parts(name, study.seeds, with_seeds)
-            seconds[named_arm(name, together, study.members)] = took
-    return Forecast(seconds, peak_memory(device))
+        timed: dict[str, tuple[float, int]] = {}
+        judged: dict[str, float] = {}
+        with track(len(study.arms), "timing a few steps") as advance:
+            for name, arm in study.arms.items():
+                entry = next((one for one in fitted if one.settings == arm.tokenizer), None)
+                if entry is None:
+                    entry, took = _tokenizer(setting, arm.tokenizer)
+                    same = 1 + sum(one.settings.kind == arm.tokenizer.kind for one in fitted)
+                    fitted.append(entry)
+                    seconds[f"tokenizer {arm.tokenizer.kind}{f'-{same}' if same > 1 else ''}"] = took
+                kind = _kind_of_work(arm)
+                if kind not in timed:
+                    timed[kind] = timed_in_parts(name, study.seeds, partial(_arm, setting, arm, entry, judge, judged))
+                took, together = timed[kind]
+                seconds[named_arm(name, together, study.members)] = took
+                advance(note=name)
+    alone = study.members > 1 and any(_costs_alone(arm, device) for arm in study.arms.values())
+    return Forecast(seconds, None if alone else peak_memory(device))
+
+
+def _kind_of_work(arm: Arm) -> str:
+    """The settings that an arm's time depends on, or may depend on: arms that differ in others alone (a rate, a weight,
+    what a loss is counted on) take as long, and one of them is timed."""
+    training = arm.training.model_dump(include={"size", "steps", "batch", "images", "compositions", "precision"})
+    conditioning = arm.conditioning.model_dump(exclude={"dropout", "spread"})
+    generator = arm.generator.model_dump(exclude={"smoothing", "loss_on", "choice_temperature", "temperature"})
+    jepa = None if arm.jepa is None else arm.jepa.model_dump(exclude={"weight", "momentum", "momentum_end"})
+    return repr((arm.tokenizer, training, conditioning, generator, jepa))
+
+
+def _costs_alone(arm: Arm, device: torch.device) -> bool:
+    """Whether members cost what each costs alone, so that one is timed for all: a CPU is full with one that is not
+    tiny. On two cores eight of size s or b would take minutes for a single step."""
+    return device.type != "cuda" and arm.training.size != "xs"
 
 
 def _rendering(study: RenderingStudy, device: torch.device) -> Forecast:
@@ -160,7 +186,11 @@ def _measuring(study: RenderingStudy, name: str, arm: RenderingArm, device: torc
 
 def _step_time(trainer: Trainer, device: torch.device) -> float:
     """Seconds of one step of all members."""
-    trainer.run(5)
+    trainer.run(1)
+    first = _timed(lambda: trainer.run(1), device)
+    if first > SLOW:
+        return first
+    trainer.run(3)
     first = _timed(lambda: trainer.run(2), device) / 2
     count = min(max(2, round(MOMENT / max(first, 1e-4))), 200)
     return _timed(lambda: trainer.run(count), device) / count
@@ -203,29 +233,44 @@ def named_arm(name: str, together: int, members: int) -> str:
     return f"arm {name}" + (f", {together} member{'s' * (together > 1)} at a time" if together < members else "")
 
 
-def _arm(setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge, seeds: Seeds) -> float:
-    """Seconds of training and judging these members of an arm."""
-    setting = replace(setting, study=setting.study.model_copy(update={"seeds": seeds}))
-    setting, device = setting_of(setting, arm), setting.device
+def _arm(
+    setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge, judged: dict[str, float], seeds: Seeds
+) -> float:
+    """Seconds of training and judging these members of an arm; `judged` keeps what judging takes by what it depends
+    on."""
+    if len(seeds) > 1 and _costs_alone(arm, setting.device):
+        return len(seeds) * _arm(setting, arm, entry, judge, judged, seeds[:1])
+    setting = setting_of(replace(setting, study=setting.study.model_copy(update={"seeds": seeds})), arm)
     trainer = make_trainer(setting, arm, entry)
-    step = _step_time(trainer, device)
-    # On a CPU a few samples of each composition are timed and scaled up; a GPU must see them all to be filled.
-    judging = setting.study.judging
-    samples = judging.samples if device.type == "cuda" else min(judging.samples, 32)
+    step = _step_time(trainer, setting.device)
+    kind = repr((len(seeds), arm.training.size, arm.tokenizer, arm.conditioning, arm.generator))
+    if kind not in judged:
+        judged[kind] = _judging(setting, arm, entry, judge, trainer, slow=step > SLOW)
+    return step * arm.training.steps + judged[kind]
+
+
+def _judging(setting: Setting, arm: Arm, entry: FittedTokenizer, judge: Judge, trainer: Trainer, slow: bool) -> float:
+    """Seconds of all evaluations of an arm, with what is measured inside the models and of the pictures' quality.
+
+    On a CPU a few samples of each composition are timed and scaled up; a GPU must see them all to be filled.
+    """
+    judging, device = setting.study.judging, setting.device
+    samples = judging.samples if device.type == "cuda" else min(judging.samples, 4 if slow else 32)
     few = replace(
         setting, study=setting.study.model_copy(update={"judging": judging.model_copy(update={"samples": samples})})
     )
-    evaluate(few, arm, entry, judge, trainer)
-    evaluation = _timed(lambda: evaluate(few, arm, entry, judge, trainer), device) * judging.samples / samples
+    if not slow:
+        evaluate(few, arm, entry, judge, trainer)  # the first is slower
+    drawn: list[Tensor] = []
+    once = _timed(lambda: drawn.append(evaluate(few, arm, entry, judge, trainer)[2]), device)
+    seconds = once * judging.evaluations * judging.samples / samples
     if has_monitors(trainer.generator):
         inside = Inside(setting, arm, entry, trainer.generator.takes)
-        evaluation += _timed(lambda: inside.look(trainer), device)
-    seconds = step * arm.training.steps + evaluation * judging.evaluations
+        seconds += _timed(lambda: inside.look(trainer), device) * judging.evaluations
     if measures_quality(setting, last=True):
-        images = evaluate(few, arm, entry, judge, trainer)[2]
         begun = time.perf_counter()
         quality = make_quality(few, arm, entry, judge)
         seconds += time.perf_counter() - begun
         times = judging.evaluations if judging.quality == "every" else 1
-        seconds += _timed(lambda: quality.look(images, 0), device) * times * judging.samples / samples
+        seconds += _timed(lambda: quality.look(drawn[0], 0), device) * times * judging.samples / samples
     return seconds
