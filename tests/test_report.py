@@ -415,15 +415,18 @@ def test_partly_finished_study(tmp_path: Path) -> None:
     assert "Some evaluations lack a seed" in text and "step 1,000 · 3 seeds" in text  # step 1500 lacks member 2
 
 
-@pytest.mark.parametrize("left", ["study.json", "results.parquet"])
-def test_any_single_file_gives_a_page(tmp_path: Path, left: str) -> None:
-    folder = write_fake_study(tmp_path / "s", arms=("dit",), evaluations=2)
-    for path in folder.iterdir():
-        if path.name != left:
-            path.unlink()
+def not_judged(folder: Path) -> Path:
+    """The same study before its first evaluation: without results.parquet, and not finished."""
+    (folder / "results.parquet").unlink()
+    facts = json.loads((folder / "study.json").read_text())
+    (folder / "study.json").write_text(json.dumps(facts | {"finished": None}))
+    return folder
+
+
+def test_facts_alone_give_a_page(tmp_path: Path) -> None:
+    folder = not_judged(write_fake_study(tmp_path / "s", arms=("dit",), evaluations=2, pictures=False))
     text = text_of(page_of(folder))
-    assert "What is missing" in text
-    assert ("no arm has been judged" in text) == (left == "study.json")
+    assert "What is missing" in text and "no arm has been judged" in text
 
 
 def test_no_study_and_damaged_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
@@ -497,8 +500,7 @@ def test_large_worlds_are_sampled_per_level(tmp_path: Path) -> None:
     facts["split"]["levels"] = {f"{i:03d}": i % 5 for i in range(1000)}
     facts["world"]["factors"] = [{"name": n, "values": [str(v) for v in range(10)]} for n in "abc"]
     (folder / "study.json").write_text(json.dumps(facts))
-    (folder / "results.parquet").unlink()
-    assert page_of(folder).count("<code>") < 150
+    assert page_of(not_judged(folder)).count("<code>") < 150
 
 
 def test_summary_figure(study: Path, tmp_path: Path) -> None:
@@ -757,8 +759,7 @@ def test_hostile_and_poor_pages_draw_without_errors(tmp_path: Path) -> None:
     seen = browse(write_report(folder).as_uri() + "#selftest")
     assert seen.get("evil") is None and seen.get("error") is None
     assert seen["drawn"] == "1" and seen["selftest"] == "passed"
-    (folder / "results.parquet").unlink()
-    assert browse(write_report(folder).as_uri()) == {"drawn": "nothing"}
+    assert browse(write_report(not_judged(folder)).as_uri()) == {"drawn": "nothing"}
 
 
 def test_levels_of_the_fake_study_are_hamming_distances() -> None:

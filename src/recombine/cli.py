@@ -51,6 +51,21 @@ DeviceOption = Annotated[Device, typer.Option("--device", help="auto takes a GPU
 ShrinkOption = Annotated[bool, typer.Option("--shrink", help="A smoke test of the same shape: all stages, no science.")]
 
 
+def _version_and_exit(asked: bool) -> None:
+    if asked:
+        _print_version()
+        raise typer.Exit
+
+
+@app.callback()
+def recombine(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version_and_exit, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """What every command shares; the help is the app's own."""
+
+
 @app.command()
 def run(
     study: Annotated[str, typer.Argument(help="A study file, or the name of a study in the library.")],
@@ -74,6 +89,10 @@ def run(
     """
     from recombine.studies.spec import load_study
 
+    if Path(study).name != study and Path(study).is_dir():
+        raise UserError(
+            f"{study} is a folder; give a study file or the name of a study in the library, and a folder as --out."
+        )
     loaded = load_study(study, shrink)
     if dry_run:
         import yaml
@@ -120,6 +139,8 @@ def report(
     """
     from recombine.report.page import write_report
 
+    if folder.is_file():
+        raise UserError(f"{folder} is a file; give the folder of a study that was run, the --out of `recombine run`.")
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}; give the --out of a study that was run.")
     write_report(folder)
@@ -277,6 +298,10 @@ def version() -> None:
 
     Example: [bold]recombine version[/bold]
     """
+    _print_version()
+
+
+def _print_version() -> None:
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
 
@@ -293,6 +318,8 @@ def _say_forecast(study: "AnyStudy", device: Device) -> None:
     from recombine.studies.forecast import forecast
 
     chosen = pick_device(device.value)
+    typer.echo("# Timing a few steps of each part (--no-forecast leaves that out).")
+    sys.stdout.flush()
     with _stoppable("nothing is kept"):
         found = forecast(study, chosen)
     of = "GPU memory" if chosen.type == "cuda" else "memory"

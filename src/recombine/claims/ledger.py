@@ -44,6 +44,8 @@ def open_studies(folders: Iterable[Path]) -> dict[str, StudyTable]:
             continue
         table = open_study(folder)
         if table.name in found:
+            if folder.resolve() == found[table.name].folder.resolve():
+                raise UserError(f"{folder} was given twice; give it once.")
             raise UserError(
                 f"{found[table.name].folder} and {folder} both hold a study named {table.name}; give one of them."
             )

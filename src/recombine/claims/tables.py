@@ -227,16 +227,9 @@ def open_study(folder: Path) -> StudyTable:
     if not folder.is_dir():
         there = "is a file" if folder.exists() else "does not exist"
         raise UserError(f"{folder} {there}; give folders of finished studies (`recombine run STUDY --out DIR`).")
-    for name in ("study.json", "results.parquet"):
-        if not (folder / name).is_file():
-            raise UserError(
-                f"{folder} holds no {name}, so it is no result of a study; give folders that `recombine run` wrote."
-            )
     finished = read_study(folder)
     if finished.facts.get("kind") == "rendering" and finished.table is not None:
         finished = replace(finished, table=_by_region(folder, finished.table))
-    if not finished.facts.get("study"):
-        raise UserError(f"{folder / 'study.json'} does not describe a study; give folders that `recombine run` wrote.")
     if not finished.rows:
         raise UserError(f"{folder / 'results.parquet'} has no whole evaluation; let the study run to its first one.")
     return StudyTable(finished)

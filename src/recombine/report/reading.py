@@ -1,6 +1,5 @@
 """A study folder as the report sees it: whatever is there, and a plain list of what is not."""
 
-import json
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from recombine.errors import UserError
+from recombine.report.facts import cannot_be_read, read_facts
 from recombine.studies.monitors import read_monitors
 from recombine.studies.quality_table import read_quality
 
@@ -141,9 +140,7 @@ class Finished:
     def missing(self) -> list[str]:
         """What a whole study would have and this one has not, a sentence each."""
         notes = []
-        if not self.facts:
-            notes.append("study.json is not there: the question, the settings and the judges' own scores are unknown.")
-        elif not self.facts.get("finished"):
+        if not self.facts.get("finished"):
             notes.append("The study has not finished: the numbers below are those of its last evaluation so far.")
         if self.table is None:
             notes.append("results.parquet is not there: no arm has been judged yet.")
@@ -194,33 +191,39 @@ def some(names: list[str], others: str = "others") -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def _read_table(path: Path) -> pa.Table | None:
+    """The table of results, None where it has no row; ValueError where its columns do not hold what is read."""
+    table = pq.read_table(path)
+    keys = {"arm": pa.types.is_string, "composition": pa.types.is_string}
+    keys |= dict.fromkeys(("member", "seed", "step", "level"), pa.types.is_integer)
+    lacking = {*keys, "joint"} - set(table.column_names)
+    if lacking:
+        raise ValueError(f"no column {', '.join(sorted(lacking))}")
+    if not table.num_rows:
+        return None
+    for name, fits in keys.items():
+        column = table.column(name)
+        if not fits(column.type) or column.null_count:
+            holds = "nothing in some rows" if column.null_count else f"values of type {column.type}"
+            raise ValueError(f"its column {name} has {holds}")
+    for name in {"joint", "valid", "joint_probe_only"} & set(table.column_names):
+        kind = table.schema.field(name).type
+        if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+            raise ValueError(f"its column {name} has values of type {kind}")
+    if not np.isfinite(table.column("joint").cast(pa.float64()).to_numpy()).any():
+        raise ValueError("its column joint has no number")
+    return table
+
+
 def read_study(folder: Path) -> Finished:
     """Read what `folder` holds. Raises UserError when it is no study at all or when a file of it cannot be read."""
-    facts_path, table_path, pictures_path = (
-        folder / name for name in ("study.json", "results.parquet", "pictures.safetensors")
-    )
-    if not facts_path.is_file() and not table_path.is_file():
-        raise UserError(f"{folder} holds no study (neither study.json nor results.parquet): run `recombine run` first.")
-    facts: dict[str, Any] = {}
-    table = None
-    pictures: dict[str, np.ndarray] = {}
-    path = facts_path
+    facts = read_facts(folder)
+    path = folder / "results.parquet"
     try:
-        if facts_path.is_file():
-            facts = json.loads(facts_path.read_text(encoding="utf-8"))
-            if not isinstance(facts, dict):
-                raise ValueError("not an object")
-        path = table_path
-        if table_path.is_file():
-            table = pq.read_table(table_path)
-            lacking = {"arm", "member", "step", "composition", "level", "seed", "joint"} - set(table.column_names)
-            if lacking:
-                raise ValueError(f"no column {', '.join(sorted(lacking))}")
-            table = table if table.num_rows else None
-        path = pictures_path
-        if pictures_path.is_file():
-            pictures = load_file(pictures_path)
+        table = _read_table(path) if path.is_file() else None
+        path = folder / "pictures.safetensors"
+        pictures = load_file(path) if path.is_file() else {}
     except (ValueError, OSError, pa.ArrowException, SafetensorError) as error:
-        raise UserError(f"{path} cannot be read ({error}): run the study again to write it anew.") from error
+        raise cannot_be_read(path, error) from error
     beside = (read(folder).to_pylist() for read in (read_monitors, read_quality))
     return Finished(folder, facts, table, pictures, *beside)

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file
 from recombine import files
 from recombine.errors import UserError
 from recombine.judges.statistics import Interval, interval
+from recombine.report.facts import read_facts
 from recombine.studies.results import read_results
 
 AGAIN = "give the command that made the study again"
@@ -138,7 +139,7 @@ def is_rendering(folder: Path) -> bool:
 def read_rendering(folder: Path) -> FinishedRendering:
     """Read a finished study; UserError where a file is missing or does not hold what a study writes."""
     folder = Path(folder)
-    facts = files.load_json(folder / "study.json", AGAIN)
+    facts = read_facts(folder)
     table = read_results(folder)
     try:
         pictures = load_file(folder / "pictures.safetensors") if (folder / "pictures.safetensors").is_file() else {}
