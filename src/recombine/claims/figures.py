@@ -97,7 +97,7 @@ def _published(axes: Any, shown: list[Shown]) -> None:
         style: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "markersize": 3.5} if by_eye else {}
         axes.plot(steps[keep], 100 * values[keep], color=COLOURS[one.colour], linewidth=1.5, clip_on=False, **style)
     over_steps(axes, longest)
-    notes = ["dashed: read by eye"] if any(one.curve in BY_EYE for one in shown) else []
+    notes = ["dashed: read from pixels"] if any(one.curve in BY_EYE for one in shown) else []
     notes += (
         [f"cut at {LONGEST // 1000}k"]
         if any(published_curves()[str(one.curve)][0].max() > LONGEST for one in shown)

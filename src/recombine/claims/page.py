@@ -3,6 +3,7 @@
 Everything in RESULTS.md follows from the studies' folders: the same tables give the same text, to the byte.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -196,7 +197,9 @@ def page_text(
     parts += sections.beyond_sections(entries, home)
     parts += _not_tested(verdicts, answers)
     parts.append(_runs(studies, home))
-    return "\n\n".join(parts) + "\n"
+    text = "\n\n".join(parts) + "\n"
+    # Away from the code there are no docs to link to: there their names stand alone.
+    return text if (home / "docs").is_dir() else re.sub(r"\[([^]]*)\]\((docs/[^)]*)\)", r"\1 (\2)", text)
 
 
 def _top(verdicts: Sequence[Verdict]) -> str:

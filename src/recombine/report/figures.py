@@ -190,7 +190,8 @@ def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> No
         for i, (source, label) in enumerate(sources):
             bottom = y1 - i * height - tall
             if j == 0:
-                figure.text(x0 - 0.01, bottom + tall / 2, label, ha="right", va="center", fontsize=10.5, color="#222")
+                small = 10.5 if len(label) <= 14 else 8.5  # longer names would reach into the bars
+                figure.text(x0 - 0.01, bottom + tall / 2, label, ha="right", va="center", fontsize=small, color="#222")
             pictures = study.pictures[source]
             right, counted = study.pictures.get(f"{source}.right"), study.pictures.get(f"{source}.joint")
             for t in range(min(tiles, pictures.shape[1])):
@@ -222,7 +223,9 @@ def summary_figure(folder: Path, path: Path) -> Path:
         accuracy_of(len(study.measured))(left, study)
         counts = sorted(set(study.members.values()))
         seeds = f"{counts[0]}–{counts[-1]} seeds" if len(counts) > 1 else f"{counts[0] if counts else 0} seeds"
-        title = f"Pictures that are valid and right in every factor\nmean and 95 % interval over {seeds}"
+        title = (
+            f"Pictures that are valid and right in every factor\nmean and 95 % interval over {seeds}, last evaluation"
+        )
         left.set_title(title if counts != [1] else title.splitlines()[0], fontsize=10, loc="left", color="#333", pad=10)
         figure.text(0.05, 0.94, study.name, fontsize=15, fontweight="bold", color="#111")
         if sources:

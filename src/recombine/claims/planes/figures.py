@@ -45,6 +45,7 @@ WHAT = {
     "F2": "Cosine of what is drawn in the hole with its memory (trained outputs that share x or y) and with the truth",
     "F3": "How well model kernels describe the kernel of each hidden layer, over pairs of trained cells",
     "F4": "The surface that each layer draws over the plane: its local area, and the directions of x and y",
+    "F6": "Share of bumps that are found within 1 pixel of their place, and how many images are needed",
     "F8": "Cosine of what is drawn in the gap with its memory (the cross-fade of both edges) and with the true picture",
 }
 IN_PLACE = "Share of bumps that are found within 1 pixel of their place, and squared error over that of a blank image"
