@@ -103,6 +103,18 @@ def test_the_page_is_deterministic_and_whole(planted: Path, tmp_path: Path) -> N
     assert page_text(make_ledger(again), again, planted) == text
 
 
+def test_like_stands_beside_like() -> None:
+    """The papers count what a probe names right: so counted, our number stands beside theirs. And what each arm has."""
+    verdicts = {one.id: one for one in make_ledger(open_studies([ROOT / "results" / "conditioning"]))}
+    found = verdicts["C3"]
+    assert found.by_probe is not None and found.finding is not None
+    assert found.by_probe.mean == pytest.approx(0.930, abs=0.001)  # full 96.8 %, quantized + dropout 3.8 %
+    assert found.finding.ours.mean == pytest.approx(0.304, abs=0.001)
+    assert found.to_json()["by_probe"] == found.by_probe.mean and len(found.to_json()["by_probe_interval"]) == 2
+    row = next(line for line in RESULTS.read_text(encoding="utf-8").splitlines() if line.startswith("| **[C3]"))
+    assert "| +100 | +93 (+86 to +100) | +30 (+10 to +51) | 8 |" in row and "full + dropout 0\u00a0%" in row
+
+
 def test_every_version_of_the_code_is_named(planted: Path, tmp_path: Path) -> None:
     """A study that was continued with newer code has arms of both; one version is named once."""
     shutil.copytree(planted / "results" / "jepa", tmp_path / "jepa")

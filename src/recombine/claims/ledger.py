@@ -97,12 +97,14 @@ def _limits(part: Part) -> bool:
 
 
 def _beside(claim: Claim, others: Sequence[Finding]) -> list[str]:
-    """What the same test says of the other studies that have the arms for it."""
-    return [
-        f"The same test on the study {one.study.name}: {one.verdict} ({claim.text(one.ours.mean)}{claim.unit_text}, "
-        f"{one.ours.n} seeds)."
-        for one in others
-    ]
+    """What the same test says of the other studies that have the arms for it, and why where it cannot tell."""
+    texts = []
+    for one in others:
+        numbers = f"{claim.text(one.ours.mean)}{claim.unit_text}, {one.ours.n} seeds"
+        open_parts = [part.sentence for part in one.parts if part.state == "open" and part.sentence]
+        why = f" {open_parts[0]}" if one.verdict == "untested" and open_parts else ""
+        texts.append(f"The same test on the study {one.study.name}: {one.verdict} ({numbers}).{why}")
+    return texts
 
 
 def _otherwise(claim: Claim, first: Finding, studies: Mapping[str, StudyTable]) -> dict[str, Finding]:

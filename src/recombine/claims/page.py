@@ -12,7 +12,7 @@ from recombine.claims.beyond import questions, sections
 from recombine.claims.beyond.entries import Entry
 from recombine.claims.ledger import CLAIMS, DRAWN, FIGURES, make_ledger, open_studies
 from recombine.claims.planes.judges import SCALING
-from recombine.claims.tables import StudyTable
+from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.verdicts import WORDS, Verdict, Word
 from recombine.claims.why.answers import Answer, Said
 from recombine.claims.why.explanations import EXPLANATIONS, explain
@@ -23,7 +23,7 @@ from recombine.judges.statistics import Interval
 from recombine.progress import console
 from recombine.report.drawn import can_be_drawn, draw_pictures
 from recombine.report.page import duration
-from recombine.report.words import join
+from recombine.report.words import join, percent
 
 MARKS: dict[Word, str] = {"reproduced": "●", "partly": "◐", "not reproduced": "○", "untested": "·"}
 SAID: dict[Said, str] = {"supported": "●", "contradicted": "○", "cannot tell": "◐"}
@@ -237,7 +237,7 @@ def _ledger(verdicts: Sequence[Verdict]) -> str:
         heads += ["here, right and valid" if probed else "here", "seeds", "verdict"]
         lines = [f"| {' | '.join(heads)} |", f"|---|---|{'---:|' * (len(heads) - 3)}---|"]
         for verdict in found:
-            cells = [f"**[{verdict.id}](#{anchor(verdict)})** {verdict.claim.statement}", verdict.claim.measure]
+            cells = [f"**[{verdict.id}](#{anchor(verdict)})** {verdict.claim.statement}", _compared(verdict)]
             cells += [published_text(verdict), *([by_probe_text(verdict)] if probed else []), ours_text(verdict)]
             lines.append(f"| {' | '.join(cells)} | {verdict.seeds} | {MARKS[verdict.verdict]} {verdict.verdict} |")
         parts += ["\n".join(lines)] if found else []
@@ -245,6 +245,15 @@ def _ledger(verdicts: Sequence[Verdict]) -> str:
         if waiting:
             parts.append(f"Not tested of the {name}: {_run_of(waiting)} ([why](#not-tested)).")
     return "\n\n".join(parts)
+
+
+def _compared(verdict: Verdict) -> str:
+    """What the number is, and what each arm of a generator study has of it: a difference alone does not say where."""
+    found = verdict.finding
+    if found is None or found.study.is_plane or not found.shown:
+        return verdict.claim.measure
+    shares = [f"{one.label} {percent(one.arm.share(Measure(), one.arm.seeds).mean)}" for one in found.shown]
+    return f"{verdict.claim.measure} (right and valid: {', '.join(shares)})"
 
 
 def _not_tested(verdicts: Sequence[Verdict], answers: Sequence[Answer]) -> list[str]:
