@@ -1,6 +1,6 @@
 """How often the interval of an exponent holds the truth: simulated scaling studies, the way rendering-scaling is made.
 
-    python benchmarks/exponent_coverage.py 100 > benchmarks/tables/exponent-coverage.txt
+    python benchmarks/exponent_coverage.py 300 > benchmarks/tables/exponent-coverage.txt
 
 8 seeds, 5 sizes, doubled numbers of examples. The needs are N^power with Gaussian scatter in their logarithm, of every
 need for itself and of a seed for all its sizes; only their brackets are fitted (`recombine.anatomy.scaling`).

@@ -4,6 +4,7 @@ Only level-2 is drawn. A colour is an arm; its name stands in that colour at the
 """
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from recombine.claims.published import BY_EYE, published_curves
-from recombine.claims.tables import Measure
+from recombine.claims.tables import NAMED, Measure
 from recombine.claims.verdicts import Finding, Shown, Verdict, Word
 from recombine.files import write_atomic
 from recombine.judges.statistics import interval
@@ -31,7 +32,6 @@ INK, QUIET, GRID = "#222222", "#5b6270", "#e3e5ea"
 WIDE, HIGH = 12.4, 4.6  # inches
 HIDDEN = 0.02  # a curve that stays this near to another would hide it
 WHAT = "Share of level-2 pictures that are right and valid (published: right, by the authors' probe)"
-PROBED = "joint_probe_only"  # named right by the probe, valid or not, as the papers count
 LONGEST = 100_000  # published steps shown; one panel goes on to 386,000 at 0 %
 
 
@@ -116,8 +116,7 @@ def _ours(axes: Any, found: Finding, bare: bool) -> None:
     for one in found.shown:
         curve = one.arm.curve()
         mean = curve.values.mean(axis=1)
-        hides = any(len(mean) == len(other) and np.abs(mean - other).max() < HIDDEN for other in drawn)
-        band(axes, curve.steps, curve.values, COLOURS[one.colour], dashed=hides)
+        band(axes, curve.steps, curve.values, COLOURS[one.colour], dashed=hides(mean, drawn))
         drawn.append(mean)
         longest = max(longest, float(curve.steps[-1]))
     if len({one.arm.steps for one in found.shown}) == 1:
@@ -127,6 +126,11 @@ def _ours(axes: Any, found: Finding, bare: bool) -> None:
     over_steps(axes, longest)
     if bare:
         axes.set_yticklabels([])
+
+
+def hides(mean: np.ndarray, drawn: Sequence[np.ndarray]) -> bool:
+    """Whether a mean curve (E,) would lie over one that is drawn already, all the way."""
+    return any(len(mean) == len(other) and np.abs(mean - other).max() < HIDDEN for other in drawn)
 
 
 def band(
@@ -168,8 +172,8 @@ def _ends(axes: Any, found: Finding) -> None:
     for one in found.shown:
         values = one.arm.values(Measure(), one.arm.seeds)
         row(axes, place, spread, values, COLOURS[one.colour], one.published)
-        if PROBED in one.arm.study.columns:
-            mean = float(one.arm.values(Measure(PROBED), one.arm.seeds).mean())
+        if NAMED in one.arm.study.columns:
+            mean = float(one.arm.values(Measure(NAMED), one.arm.seeds).mean())
             hollow = {"markerfacecolor": "white", "markeredgecolor": COLOURS[one.colour], "markeredgewidth": 1.4}
             axes.plot(100 * mean, place, "o", markersize=6, clip_on=False, zorder=4, **hollow)
         names.append((place, one.label, COLOURS[one.colour]))
@@ -195,7 +199,7 @@ def _ends(axes: Any, found: Finding) -> None:
         label.set_fontsize(10)
         label.set_fontweight("bold")
     axes.set_title("Mean of the last fifth", fontsize=10, loc="left", color=INK, pad=8)
-    probed = any(PROBED in one.arm.study.columns for one in found.shown)
+    probed = any(NAMED in one.arm.study.columns for one in found.shown)
     key = f"◇ {found.diamond}{'   ○ here, by a probe alone' if probed else ''}"
     axes.set_xlabel(key, fontsize=8.5, color=QUIET, labelpad=3, loc="right")
 

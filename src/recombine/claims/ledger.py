@@ -7,7 +7,7 @@ from recombine.claims import conditioning, jepa, ladder, tokenizer, untested
 from recombine.claims.asking import BY_PROBE, doubts, no_answer, own_limits, put
 from recombine.claims.beyond.questions import QUESTIONS
 from recombine.claims.planes.claims import CLAIMS as PLANES
-from recombine.claims.tables import Measure, StudyTable, open_study
+from recombine.claims.tables import NAMED, Measure, StudyTable, open_study
 from recombine.claims.verdicts import Claim, Finding, Part, Untested, Verdict
 from recombine.claims.why.explanations import EXPLANATIONS
 from recombine.errors import UserError
@@ -25,7 +25,7 @@ FIGURES = "figures"  # the folder beside the studies that holds RESULTS.md's own
 DRAWN = "-drawn"  # ends the name of a figure of what the models draw
 
 OTHERWISE = {
-    BY_PROBE: Measure("joint_probe_only"),
+    BY_PROBE: Measure(NAMED),
     "Judged at the last evaluation alone": Measure(when="end"),
     "Judged at each seed's peak": Measure(when="peak"),
 }

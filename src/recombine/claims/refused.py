@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from recombine.claims.tables import Arm, Measure
+from recombine.claims.tables import NAMED, Arm, Measure
 from recombine.report.words import percents
 
-REASONS = ("joint_probe_only", "in_range", "clean")
+REASONS = (NAMED, "in_range", "clean")
 
 
 def refused(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> str:

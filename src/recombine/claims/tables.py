@@ -21,6 +21,9 @@ from recombine.report.reading import Finished, read_study
 FAR = 2
 """The level that the claims are about: two factors away from everything trained."""
 
+NAMED = "joint_probe_only"
+"""The column of what the probe names right, valid or not, as the papers count."""
+
 When = Literal["last fifth", "end", "peak"]
 
 

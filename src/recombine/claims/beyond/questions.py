@@ -10,14 +10,14 @@ from recombine.claims.beyond.entries import Entry, Found, Question
 from recombine.claims.beyond.jepa import B7
 from recombine.claims.beyond.tokens import B6
 from recombine.claims.beyond.told import B1, B3
-from recombine.claims.tables import Measure, StudyTable
+from recombine.claims.tables import NAMED, Measure, StudyTable
 from recombine.claims.verdicts import Untested
 from recombine.report.reading import some
 
 QUESTIONS: tuple[Question, ...] = (B1, B2, B3, B4, B5, B6, B7, B8)
 
 OTHERWISE = {
-    BY_PROBE: Measure("joint_probe_only"),
+    BY_PROBE: Measure(NAMED),
     "Judged at each seed's peak": Measure(when="peak"),
 }
 """Other measures that the comparisons are made by again; it is said where that changes a word."""

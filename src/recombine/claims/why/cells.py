@@ -15,9 +15,6 @@ from recombine.claims.tables import Arm, StudyTable, over_time
 from recombine.claims.verdicts import Untested
 from recombine.report.words import join
 
-NAMED = "joint_probe_only"
-"""Named right by the probe, valid or not."""
-
 
 @dataclass(frozen=True)
 class FactorWords:

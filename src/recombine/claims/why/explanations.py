@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recombine.claims.asking import BY_PROBE, doubts, no_answer, own_limits, put, sentence
-from recombine.claims.tables import Measure, StudyTable
+from recombine.claims.tables import NAMED, Measure, StudyTable
 from recombine.claims.verdicts import Untested, Verdict
 from recombine.claims.why import dropout, peak, rise
 from recombine.claims.why.answers import Answer, Explained, Explanation, NothingToExplain
@@ -49,7 +49,7 @@ def _same_on(other: Explained) -> str:
 def _otherwise(one: Explanation, first: Explained, studies: Mapping[str, StudyTable]) -> list[str]:
     """Where the probe alone would say something else of a rival, that it would."""
     try:
-        other = one.judge(first.study, studies, Measure("joint_probe_only"))
+        other = one.judge(first.study, studies, Measure(NAMED))
     except Untested as reason:
         return [f"{BY_PROBE}, there is no answer: {reason}."]
     words = {outcome.rival: outcome.word for outcome in first.outcomes}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recombine.claims.figures import COLOURS, GRID, HIDDEN, HIGH, INK, QUIET, WIDE, band, bare, over_steps, row, titled
+from recombine.claims.figures import COLOURS, GRID, HIGH, INK, QUIET, WIDE, band, bare, hides, over_steps, row, titled
 from recombine.claims.why.answers import Answer, Dots, Grid, Lines, Panel, Word
 from recombine.files import write_atomic
 from recombine.report.words import points
@@ -76,15 +76,14 @@ def _lines(axes: Any, panel: Lines) -> None:
     drawn: list[np.ndarray] = []
     for one in panel.lines:
         colour, own = COLOURS[one.colour], one.values.mean(axis=1)
-        hides = any(len(own) == len(other) and np.abs(own - other).max() < HIDDEN for other in drawn)
-        drawn.append(own)
         if panel.every_seed:
             axes.plot(one.steps, 100 * one.values, color=colour, linewidth=0.9, alpha=0.55)
             axes.plot([], [], color=colour, label="each seed")
             mean = {"color": INK, "linewidth": 2, "linestyle": (0, (4, 2)), "label": "mean, dashed"}
-            axes.plot(one.steps, 100 * one.values.mean(axis=1), **mean)
+            axes.plot(one.steps, 100 * own, **mean)
         else:
-            band(axes, one.steps, one.values, colour, one.label, dashed=hides)
+            band(axes, one.steps, one.values, colour, one.label, dashed=hides(own, drawn))
+        drawn.append(own)
     over_steps(axes, max(float(one.steps[-1]) for one in panel.lines))
     if not panel.named:
         return
@@ -116,8 +115,6 @@ def _grid(axes: Any, panel: Grid) -> None:
     """Differences as coloured cells with their points; red is a loss."""
     axes.imshow(panel.values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
     for (i, j), value in np.ndenumerate(panel.values):
-        if np.isnan(value):
-            continue
         colour = "white" if abs(value) > 0.6 else INK
         axes.text(j, i, points(float(value)), ha="center", va="center", fontsize=10, color=colour)
     axes.set_xticks(range(len(panel.columns)), panel.columns)

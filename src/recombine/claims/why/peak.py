@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from recombine.claims import lookup, testing
-from recombine.claims.tables import FAR, Measure, StudyTable
+from recombine.claims.tables import FAR, NAMED, Measure, StudyTable
 from recombine.claims.testing import MATTERS, as_interval, gain_text, loss_text, share_text
 from recombine.claims.verdicts import Untested
 from recombine.claims.why.answers import (
@@ -30,7 +30,6 @@ from recombine.claims.why.answers import (
     reverse,
 )
 from recombine.claims.why.cells import (
-    NAMED,
     Cells,
     FactorWords,
     cells,

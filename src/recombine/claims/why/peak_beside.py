@@ -3,11 +3,11 @@
 import numpy as np
 
 from recombine.claims import lookup, testing
-from recombine.claims.tables import FAR, Arm, StudyTable
+from recombine.claims.tables import FAR, NAMED, Arm, StudyTable
 from recombine.claims.testing import MATTERS
 from recombine.claims.verdicts import Extra
 from recombine.claims.why.answers import Dots, Line, Lines, matters
-from recombine.claims.why.cells import NAMED, Cells, FactorWords, cells, early, late, parted, peaks
+from recombine.claims.why.cells import Cells, FactorWords, cells, early, late, parted, peaks
 from recombine.judges.statistics import paired
 from recombine.report.words import join, percent, points
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from recombine.claims import lookup, testing
-from recombine.claims.tables import FAR, Arm, Curve, Measure, StudyTable, over_time
+from recombine.claims.tables import FAR, NAMED, Arm, Curve, Measure, StudyTable, over_time
 from recombine.claims.testing import COMPOSES, possible
 from recombine.claims.tokenizer import VAE, VQ, WIDER, find, risen, width_text, widths
 from recombine.claims.verdicts import Threshold
@@ -35,7 +35,6 @@ from recombine.claims.why.answers import (
     Said,
     above_zero,
 )
-from recombine.claims.why.cells import NAMED
 from recombine.claims.why.rise_beside import (
     NEAR,
     TRAINED,

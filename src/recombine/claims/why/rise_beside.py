@@ -5,12 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from recombine.claims import testing
-from recombine.claims.tables import Arm, Curve, Measure
+from recombine.claims.tables import NAMED, Arm, Curve, Measure
 from recombine.claims.testing import share_text
 from recombine.claims.tokenizer import COLOURS, VAE, VQ
 from recombine.claims.verdicts import Extra
 from recombine.claims.why.answers import Dots, Line, Lines
-from recombine.claims.why.cells import NAMED
 from recombine.claims.why.rise_bounds import Bounds, lags, mean_width
 from recombine.judges.statistics import Interval, interval, paired
 from recombine.report.words import join, p_value
