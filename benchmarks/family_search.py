@@ -163,8 +163,8 @@ class Search:
         entry = next(iter(fitted.values()))
         if judge == "rerender":
             return setting, entry, Rerender(setting.world, entry.tokenizer, setting)
-        probe, _, recipe = train_probe(setting)
-        return setting, entry, calibrate_judge(setting, probe, recipe, fitted)[0]
+        probe, _ = train_probe(setting)
+        return setting, entry, calibrate_judge(setting, probe, fitted)[0]
 
     def prepare(self, trial: Trial) -> tuple[Setting, FittedTokenizer, Judge]:
         """World, split, tokenizer and judge of a trial."""

@@ -146,9 +146,12 @@ def test_run_hands_everything_to_the_runner(
     pretend(monkeypatch, "recombine.runner", run_study=lambda *given: calls.append(given))
     Path("study.yaml").write_text(STUDY)
     assert call(monkeypatch, "run", "study.yaml", "--out", "a", "--store", "b", "--device", "cpu") == 0
-    assert call(monkeypatch, "run", "study.yaml") == 0
+    assert call(monkeypatch, "run", "study.yaml", "--reuse", "c", "--reuse", "d") == 0
     study = spec.parse_study(STUDY)
-    assert calls == [(study, Path("a"), Path("b"), "cpu"), (study, Path("runs/tiny"), None, "auto")]
+    assert calls == [
+        (study, Path("a"), Path("b"), "cpu", []),
+        (study, Path("runs/tiny"), None, "auto", [Path("c"), Path("d")]),
+    ]
     assert call(monkeypatch, "run", "study.yaml", "--device", "abacus") == 2
 
 

@@ -138,7 +138,7 @@ def test_more_than_is_read_is_welcome(capsys: pytest.CaptureFixture[str], folder
 
 
 def test_committed_results_all_open() -> None:
-    from recombine.report.facts import read_facts
+    from recombine.studies.facts import read_facts
 
     folders = sorted(path.parent for path in (ROOT / "results").glob("*/study.json"))
     assert len(folders) >= 12 and all(read_facts(one)["study"] for one in folders)

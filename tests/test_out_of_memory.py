@@ -180,7 +180,7 @@ def test_calibrating_says_what_to_lower(small_study: Study, tmp_path: Path, monk
     entry = stages.FittedTokenizer("pixels", settings, {}, tokenizer, {})
     only_so_many_fit(monkeypatch, Trainer, "run")
     with pytest.raises(UserError, match=r"calibration of the judge does not fit into memory: .*world\.image_size"):
-        stages.calibrate_judge(setting, build_probe(WORLD), {}, {"pixels": entry})
+        stages.calibrate_judge(setting, build_probe(WORLD), {"pixels": entry})
 
 
 def test_a_judge_is_calibrated_in_parts_to_the_same_limits(monkeypatch: pytest.MonkeyPatch):

@@ -7,7 +7,13 @@ recombine.run_study(study, "runs/demo")         # the same call goes on where it
 table = recombine.read_results("runs/demo")     # one row per arm, member, step and composition
 """
 
+import os
 from typing import TYPE_CHECKING, Any
+
+# Some virtual machines announce Intel's AMX and do not allow it: bfloat16 convolutions of torch on such a CPU end the
+# process ("illegal instruction"). Nothing here is faster with it (on a CPU we train in float32), so it is left out
+# unless the user says otherwise. oneDNN reads this when it is first used, which is after this import.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 __version__ = "0.1.0"
 

@@ -1,7 +1,7 @@
 """The command line. Heavy imports are inside the commands, so that `--help` answers at once."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -80,6 +80,10 @@ def run(
         bool, typer.Option("--forecast/--no-forecast", help="Time a few steps of each part for --dry-run.")
     ] = True,
     shrink: ShrinkOption = False,
+    reuse: Annotated[
+        list[Path] | None,
+        typer.Option("--reuse", help="Folder of a finished study: arms that it has are not trained again. Repeatable."),
+    ] = None,
 ) -> None:
     """Run a study: train every arm with every seed, judge, and write the report.
 
@@ -104,7 +108,7 @@ def run(
         if with_forecast:
             _say_forecast(loaded, device)
         return
-    _run(loaded, out, store, device)
+    _run(loaded, out, store, device, reuse or [])
 
 
 @app.command()
@@ -329,11 +333,11 @@ def _say_forecast(study: "AnyStudy", device: Device) -> None:
         typer.echo(f"#   {part}: {duration(seconds)}")
 
 
-def _run(study: "AnyStudy", out: Path | None, store: Path | None, device: Device) -> None:
+def _run(study: "AnyStudy", out: Path | None, store: Path | None, device: Device, reuse: Sequence[Path] = ()) -> None:
     from recombine.runner import run_study
 
     with _stoppable("the same command goes on"):
-        run_study(study, out or Path("runs") / study.name, store, device.value)
+        run_study(study, out or Path("runs") / study.name, store, device.value, reuse)
 
 
 @contextmanager

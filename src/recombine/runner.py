@@ -5,6 +5,7 @@ The same call goes on where an earlier one stopped.
 
 import os
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,17 +26,20 @@ from recombine.studies.monitors import write_monitors
 from recombine.studies.outside import check_outside
 from recombine.studies.quality_table import write_quality
 from recombine.studies.results import write_results
+from recombine.studies.reuse import take_over
 from recombine.studies.spec import AnyStudy, RenderingStudy
 from recombine.studies.store import Store, claim_folder
 from recombine.worlds import make_images
 
 
 @study_must_fit
-def run_study(study: AnyStudy, out: Path, store: Path | None = None, device: str = "auto") -> Path:
+def run_study(
+    study: AnyStudy, out: Path, store: Path | None = None, device: str = "auto", reuse: Sequence[Path] = ()
+) -> Path:
     """Run `study` into the folder `out`; returns the path of its report.
 
     Finished parts are kept in `store`, which several studies may share; by default it is $RECOMBINE_STORE, or
-    `out`/store.
+    `out`/store. `reuse`: folders of finished studies, whose arms are not trained again.
     """
     out = Path(out)
     started, clock = datetime.now(UTC), time.perf_counter()
@@ -46,14 +50,17 @@ def run_study(study: AnyStudy, out: Path, store: Path | None = None, device: str
         raise UserError(f"the store {kept} is a file, not a folder; choose another --store.")
     check_outside(study)
     if isinstance(study, RenderingStudy):
+        if reuse:
+            raise UserError("--reuse is for studies of generators; a study of decoders shares arms by --store.")
         from recombine.studies.rendering_run import run_rendering
 
         return run_rendering(study, out, kept, chosen)
     with claim_folder(out, study.hash, study.name):
         setting = stages.open_setting(study, Store(kept), chosen)
+        take_over(setting, reuse)
         fitted = stages.fit_tokenizers(setting)
-        probe, probe_facts, probe_recipe = stages.train_probe(setting)
-        judge, judge_facts, judge_recipe = stages.calibrate_judge(setting, probe, probe_recipe, fitted)
+        probe, probe_facts = stages.train_probe(setting)
+        judge, judge_facts, judge_recipe = stages.calibrate_judge(setting, probe, fitted)
         ceilings = stages.measure_ceilings(setting, judge, fitted)
         arms = {
             name: run_arm(setting, name, arm, stages.tokenizer_of(fitted, arm), judge, judge_recipe)
@@ -65,6 +72,7 @@ def run_study(study: AnyStudy, out: Path, store: Path | None = None, device: str
         files.save_tensors_atomic(out / "pictures.safetensors", _pictures(setting, fitted, arms))
         facts = {
             **provenance.opening(study, chosen, started),
+            "recipes": stages.RECIPES,
             # What each part took when it was made, be it by an earlier call; the last call alone is beside.
             "seconds": setting.seconds | {"total": sum(setting.seconds.values())},
             "seconds_of_last_call": time.perf_counter() - clock,

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from recombine.report.facts import cannot_be_read, read_facts
+from recombine.studies.facts import cannot_be_read, read_facts
 from recombine.studies.monitors import read_monitors
 from recombine.studies.quality_table import read_quality
 

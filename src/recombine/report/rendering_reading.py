@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from recombine import files
 from recombine.errors import UserError
 from recombine.judges.statistics import Interval, interval
-from recombine.report.facts import read_facts
+from recombine.studies.facts import read_facts
 from recombine.studies.results import read_results
 
 AGAIN = "give the command that made the study again"

@@ -57,16 +57,7 @@ def run_arm(
 ) -> ArmResult:
     """Train and judge an arm, or take it from the store."""
     setting = setting_of(setting, arm)
-    recipe = {
-        "version": RECIPES["arm"],
-        "world": setting.study.world.model_dump(mode="json"),
-        "train": [code(c) for c in setting.split.train],
-        "tokenizer": entry.recipe,
-        "judge": judge_recipe,
-        "judging": setting.study.judging.model_dump(mode="json"),
-        "arm": arm.model_dump(mode="json"),
-        "dtype": str(arm.training.dtype(setting.device)),
-    }
+    recipe = arm_recipe(setting, arm, entry.recipe, judge_recipe)
     parts = _run_members(setting, name, arm, entry, judge, recipe)
     ends = [row for _, facts in parts for row in facts["rows"] if row["step"] == arm.training.steps]
     if lost := diverged_seeds(ends):
@@ -94,6 +85,20 @@ def run_arm(
             "members_at_once": [len(facts["seeds"]) for _, facts in parts],
         },
     )
+
+
+def arm_recipe(setting: Setting, arm: Arm, tokenizer: dict[str, Any], judge: dict[str, Any]) -> dict[str, Any]:
+    """All that an arm depends on but its seeds; `setting` is the arm's own."""
+    return {
+        "version": RECIPES["arm"],
+        "world": setting.study.world.model_dump(mode="json"),
+        "train": [code(c) for c in setting.split.train],
+        "tokenizer": tokenizer,
+        "judge": judge,
+        "judging": setting.study.judging.model_dump(mode="json"),
+        "arm": arm.model_dump(mode="json"),
+        "dtype": str(arm.training.dtype(setting.device)),
+    }
 
 
 def _spent_of(facts: Mapping[str, Any]) -> dict[str, float]:

@@ -87,16 +87,21 @@ def seen_compositions(setting: Setting, settings: TokenizerSettings) -> Sequence
     return setting.split.train if getattr(settings, "sees", "all") == "train" else setting.split.compositions
 
 
-def _fit_one(setting: Setting, name: str, settings: TokenizerSettings) -> FittedTokenizer:
-    compositions = seen_compositions(setting, settings)
-    recipe = {
+def tokenizer_recipe(setting: Setting, settings: TokenizerSettings) -> dict[str, Any]:
+    """All that a fitted tokenizer depends on."""
+    return {
         "version": RECIPES["tokenizer"],
         "world": setting.study.world.model_dump(mode="json"),
-        "compositions": [code(c) for c in compositions],
+        "compositions": [code(c) for c in seen_compositions(setting, settings)],
         "scaled": [code(c) for c in setting.split.train],
         "tokenizer": settings.model_dump(mode="json"),
         "seed": SHARED_SEED,
     }
+
+
+def _fit_one(setting: Setting, name: str, settings: TokenizerSettings) -> FittedTokenizer:
+    compositions = seen_compositions(setting, settings)
+    recipe = tokenizer_recipe(setting, settings)
     if not setting.store.has("tokenizer", recipe):
         per_composition = max(TOKENIZER_IMAGES // len(compositions), 50)
         images = make_images(setting.world, compositions, per_composition, SHARED_SEED, "tokenizer", setting.device)
@@ -117,10 +122,15 @@ def _fit_one(setting: Setting, name: str, settings: TokenizerSettings) -> Fitted
     return FittedTokenizer(name, settings, recipe, tokenizer, log)
 
 
+def probe_recipe(setting: Setting) -> dict[str, Any]:
+    """All that the probe depends on."""
+    return {"version": RECIPES["probe"], "world": setting.study.world.model_dump(mode="json"), "seed": SHARED_SEED}
+
+
 @must_fit("the training of the probe", "take a smaller world.image_size")
-def train_probe(setting: Setting) -> tuple[Probe, dict[str, Any], dict[str, Any]]:
-    """The probe, its facts and its recipe; raises where it fails its gate."""
-    recipe = {"version": RECIPES["probe"], "world": setting.study.world.model_dump(mode="json"), "seed": SHARED_SEED}
+def train_probe(setting: Setting) -> tuple[Probe, dict[str, Any]]:
+    """The probe and its facts; raises where it fails its gate."""
+    recipe = probe_recipe(setting)
     if not setting.store.has("probe", recipe):
         started = time.perf_counter()
         fitted, made = fit_probe(setting.world, SHARED_SEED, setting.device)
@@ -134,7 +144,18 @@ def train_probe(setting: Setting) -> tuple[Probe, dict[str, Any], dict[str, Any]
     probe = build_probe(setting.world, setting.device)
     probe.load_state_dict(tensors)
     setting.seconds["probe"] = facts["seconds"]
-    return probe.eval().requires_grad_(False), facts, recipe
+    return probe.eval().requires_grad_(False), facts
+
+
+def judge_recipe(setting: Setting, tokenizers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """All that the judge depends on; `tokenizers`: the recipes of the study's."""
+    return {
+        "version": RECIPES["judge"],
+        "probe": probe_recipe(setting),
+        "tokenizers": list(tokenizers),
+        "train": [code(c) for c in setting.split.train],  # half-trained models saw these
+        "seed": SHARED_SEED,
+    }
 
 
 @must_fit(
@@ -142,17 +163,11 @@ def train_probe(setting: Setting) -> tuple[Probe, dict[str, Any], dict[str, Any]
     "take a smaller world.image_size or fewer tokens (a larger tokenizer.factor or patch)",
 )
 def calibrate_judge(
-    setting: Setting, probe: Probe, probe_recipe: dict[str, Any], fitted: Mapping[str, FittedTokenizer]
+    setting: Setting, probe: Probe, fitted: Mapping[str, FittedTokenizer]
 ) -> tuple[Judge, dict[str, Any], dict[str, Any]]:
     """The judge of the whole study, its facts and its recipe: one threshold, whatever the tokenizer; tested against
     garbage before it judges anything."""
-    recipe = {
-        "version": RECIPES["judge"],
-        "probe": probe_recipe,
-        "tokenizers": [entry.recipe for entry in fitted.values()],
-        "train": [code(c) for c in setting.split.train],  # half-trained models saw these
-        "seed": SHARED_SEED,
-    }
+    recipe = judge_recipe(setting, [entry.recipe for entry in fitted.values()])
     if not setting.store.has("judge", recipe):
         started = time.perf_counter()
         made, found = _calibrate(setting, probe, fitted)

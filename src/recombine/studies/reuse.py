@@ -1,0 +1,120 @@
+"""Arms of finished studies, taken over into a store: what a results folder already has is not trained again.
+
+A folder that was kept or published has no store and no weights, but its tables hold all that the store keeps of an arm.
+Only arms that are the same in everything are taken: settings, seeds, tokenizers, judge, precision, and the versions of
+the code that `RECIPES` counts.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from recombine.errors import UserError
+from recombine.files import load_tensors
+from recombine.progress import say
+from recombine.studies.arms import arm_recipe, setting_of
+from recombine.studies.facts import cannot_be_read, read_facts
+from recombine.studies.monitors import read_monitors
+from recombine.studies.quality_table import read_quality
+from recombine.studies.results import read_results
+from recombine.studies.spec import Arm, Study
+from recombine.studies.stages import RECIPES, Setting, judge_recipe, open_setting, tokenizer_recipe
+from recombine.studies.store import Store
+
+Recipe = dict[str, Any]
+
+
+def take_over(setting: Setting, folders: Sequence[Path]) -> None:
+    """Put every arm that `setting`'s study asks for and one of these finished studies has into the store."""
+    wanted = {
+        setting.store.key("arm", recipe): name for name, recipe in _recipes(setting, lambda _: setting.device).items()
+    }
+    for folder in folders:
+        facts = read_facts(folder)
+        taken = []
+        for name, recipe in _recipes_of(folder, facts, setting.store).items():
+            mine = wanted.get(setting.store.key("arm", recipe))
+            if mine is None or setting.store.has("arm", recipe):
+                continue
+            setting.store.save("arm", recipe, _pictures(folder, name), _tables(folder, name, facts))
+            taken.append(mine)
+        say(f"from {folder}: {', '.join(taken) if taken else 'nothing that this study lacks'}")
+
+
+def _recipes_of(folder: Path, facts: dict[str, Any], store: Store) -> dict[str, Recipe]:
+    """The recipes of a finished study's arms; refused where they cannot be known."""
+    path = folder / "study.json"
+    if facts.get("kind") is not None:
+        raise UserError(f"{folder} is a study of decoders, whose arms cannot be reused; leave it out of --reuse.")
+    if facts.get("recipes") != RECIPES:
+        raise UserError(
+            f"{folder} was made by code that gives other results ({path} has no `recipes` or others); "
+            "leave it out of --reuse."
+        )
+    try:
+        study = Study.model_validate(facts["study"])
+    except ValidationError as error:
+        raise cannot_be_read(path, error.errors()[0]["msg"]) from error
+    if study.hash != facts.get("hash"):
+        raise UserError(
+            f"{path} was changed after it was made, or by code with other settings (its hash differs); "
+            "leave it out of --reuse."
+        )
+    made = facts["arms"]
+    return _recipes(
+        open_setting(study, store, torch.device("cpu")), lambda name: torch.device(made[name]["hardware"]["device"])
+    )
+
+
+def _recipes(setting: Setting, device_of: Callable[[str], torch.device]) -> dict[str, Recipe]:
+    """The recipe of every arm of a study, seeds and all."""
+    arms = setting.study.arms
+    tokenizers: list[Recipe] = []
+    for arm in arms.values():
+        if (one := tokenizer_recipe(setting, arm.tokenizer)) not in tokenizers:
+            tokenizers.append(one)
+    judge = judge_recipe(setting, tokenizers)
+
+    def of(name: str, arm: Arm) -> Recipe:
+        own = replace(setting_of(setting, arm), device=device_of(name))
+        recipe = arm_recipe(own, arm, tokenizer_recipe(setting, arm.tokenizer), judge)
+        return recipe | {"seeds": list(setting.study.seeds)}
+
+    return {name: of(name, arm) for name, arm in arms.items()}
+
+
+def _tables(folder: Path, name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """What the store keeps of an arm beside its pictures."""
+    made = facts["arms"][name]
+    tables = {"rows": read_results(folder), "monitors": read_monitors(folder), "quality": read_quality(folder)}
+    kept = {key: made[key] for key in ("spent", "parameters", "code", "hardware") if key in made}
+    return {
+        **{key: list(_rows(table, name)) for key, table in tables.items()},
+        **({} if "spent" in made else {"seconds": made["seconds"]}),
+        **kept,
+        "seeds": facts["study"]["seeds"],
+        "taken_from": facts["name"],
+    }
+
+
+def _rows(table: pa.Table, arm: str) -> Iterator[dict[str, Any]]:
+    """The rows of an arm without the names that the store does not know, in the order they were written."""
+    for row in table.to_pylist():
+        if row["arm"] == arm:
+            yield {key: value for key, value in row.items() if key not in ("study", "arm")}
+
+
+def _pictures(folder: Path, name: str) -> dict[str, Tensor]:
+    path = folder / "pictures.safetensors"
+    tensors = load_tensors(path, "cpu", f"leave {folder} out of --reuse")
+    try:
+        kept = {word: tensors[f"{name}.{word}"] for word in ("valid", "right", "joint")}
+        return {f"pictures.{word}": tensor for word, tensor in ({"images": tensors[name]} | kept).items()}
+    except KeyError as error:
+        raise UserError(f"{path} lacks the pictures of {name}; leave {folder} out of --reuse.") from error

@@ -1,0 +1,126 @@
+"""Arms of finished studies: what is the same in everything is taken over, and nothing else is."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recombine.errors import UserError
+from recombine.runner import run_study
+from recombine.studies import arms
+from recombine.studies.monitors import read_monitors
+from recombine.studies.quality_table import read_quality
+from recombine.studies.results import read_results
+from recombine.studies.spec import Study, load_study
+from recombine.training import Trainer
+
+LIBRARY = Path(__file__).parent.parent / "results"
+
+
+@pytest.fixture(scope="module")
+def finished(small_study: Study, shared_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("finished") / "out"
+    run_study(small_study, out, shared_store, "cpu")
+    return out
+
+
+@pytest.fixture
+def store(finished: Path, shared_store: Path, tmp_path: Path) -> Path:
+    """Tokenizer, probe and judge are there, no arm is."""
+    return Path(shutil.copytree(shared_store, tmp_path / "store", ignore=shutil.ignore_patterns("arm-*", "weights-*")))
+
+
+def renamed(study: Study, **changes: Any) -> Study:
+    """The same arms under other names, as another study has them."""
+    words = study.resolved() | {"name": "other"} | changes
+    words["arms"] = {f"{name}-again": arm for name, arm in words["arms"].items()}
+    return Study.model_validate(words)
+
+
+def test_what_a_folder_has_is_not_trained_again(
+    small_study: Study, finished: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError("a reused arm was trained")
+
+    monkeypatch.setattr(arms, "make_trainer", never)
+    out = tmp_path / "out"
+    run_study(renamed(small_study), out, store, "cpu", [finished])
+    for read in (read_results, read_monitors, read_quality):
+        old, new = read(finished).to_pylist(), read(out).to_pylist()
+        assert len(old) > 0
+        assert [row | {"study": "other", "arm": f"{row['arm']}-again"} for row in old] == new
+    made = json.loads((out / "study.json").read_text())["arms"]
+    first = json.loads((finished / "study.json").read_text())["arms"]
+    for name in first:
+        again = made[f"{name}-again"]
+        assert again.pop("taken_from") == "small"
+        assert again == first[name]
+
+
+def test_other_seeds_and_other_settings_are_trained(
+    small_study: Study, finished: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = []
+
+    class Seen(Exception):
+        pass
+
+    def stop(setting: Any, arm: Any, entry: Any) -> Trainer:
+        trained.append(arm)
+        raise Seen
+
+    monkeypatch.setattr(arms, "make_trainer", stop)
+    other = small_study.resolved()
+    other["arms"]["dit"]["training"]["rate"] = 5e-4
+    for place, study in enumerate((renamed(small_study, seeds=[5, 6]), Study.model_validate(other))):
+        with pytest.raises(Seen):
+            run_study(study, tmp_path / f"out{place}", store, "cpu", [finished])
+    # Of the second, MaskGIT was taken over and DiT was not.
+    assert [arm.generator.kind for arm in trained] == ["maskgit", "dit"]
+
+
+def edited(folder: Path, tmp_path: Path, **changes: Any) -> Path:
+    copy = Path(shutil.copytree(folder, tmp_path / "edited"))
+    facts = json.loads((copy / "study.json").read_text())
+    for word, value in changes.items():
+        target = facts
+        *path, last = word.split("__")
+        for step in path:
+            target = target[step]
+        target[last] = value
+    (copy / "study.json").write_text(json.dumps(facts))
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"recipes": {"arm": 0}}, "gives other results"),
+        ({"study__arms__dit__training__steps": 240}, "its hash differs"),
+        ({"study__arms__dit__training__rate": -1.0}, "cannot be read"),
+    ],
+)
+def test_a_folder_of_other_code_or_edited_is_refused(
+    small_study: Study, finished: Path, store: Path, tmp_path: Path, changes: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UserError, match=says):
+        run_study(renamed(small_study), tmp_path / "out", store, "cpu", [edited(finished, tmp_path, **changes)])
+
+
+def test_a_folder_that_lost_its_pictures_is_refused(
+    small_study: Study, finished: Path, store: Path, tmp_path: Path
+) -> None:
+    copy = edited(finished, tmp_path)
+    (copy / "pictures.safetensors").unlink()
+    with pytest.raises(UserError, match=r"pictures.safetensors is missing; leave .* out of --reuse"):
+        run_study(renamed(small_study), tmp_path / "out", store, "cpu", [copy])
+
+
+def test_studies_of_decoders_are_refused(small_study: Study, store: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="study of decoders"):
+        run_study(renamed(small_study), tmp_path / "out", store, "cpu", [LIBRARY / "rendering"])
+    with pytest.raises(UserError, match="shares arms by --store"):
+        run_study(load_study("demo-rendering"), tmp_path / "plane", store, "cpu", [LIBRARY / "rendering"])
