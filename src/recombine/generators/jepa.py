@@ -13,6 +13,7 @@ states are pulled towards an isotropic Gaussian (Balestriero and LeCun 2025), so
 Shapes: M members, B batch, T tokens, D width.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -217,14 +218,14 @@ def sigreg(features: Tensor, draws: Draws, directions: int) -> Tensor:
     members, batch, tokens, width = features.shape
     along = nn.functional.normalize(draws.normal(width, directions), dim=1)  # (M, D, S), unit columns
     projected = torch.bmm(features.flatten(1, 2), along).view(members, batch, tokens, directions)
-    t = torch.linspace(0, RANGE, KNOTS, device=features.device)
-    gaussian = torch.exp(-0.5 * t.square())
-    # Trapezoids, doubled because the integrand is even in t, under the window exp(-t^2 / 2).
-    spacing = torch.full_like(t, 2 * RANGE / (KNOTS - 1))
-    spacing[0] = spacing[-1] = RANGE / (KNOTS - 1)
+    step = RANGE / (KNOTS - 1)
     statistic = torch.zeros(members, tokens, directions, device=features.device)
-    for knot, target, weight in zip(t, gaussian, spacing * gaussian, strict=True):
-        angle = projected * knot
+    for place in range(KNOTS):
+        t = place * step
+        gaussian = math.exp(-0.5 * t * t)
+        # Trapezoids, doubled because the integrand is even in t, under the window exp(-t^2 / 2).
+        weight = gaussian * (step if place in (0, KNOTS - 1) else 2 * step)
+        angle = projected * t
         real, imaginary = torch.cos(angle).mean(1), torch.sin(angle).mean(1)  # over the batch: (M, T, S)
-        statistic = statistic + weight * ((real - target).square() + imaginary.square())
+        statistic = statistic + weight * ((real - gaussian).square() + imaginary.square())
     return batch * statistic.mean(dim=(1, 2))
