@@ -5,14 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 
 from planted import OBJECTIVES, TOKENIZERS, library
 from planted_cells import Draw, Shares, far, lean, plant_cells, ramp
 from recombine.claims.ledger import open_studies
 from recombine.claims.tables import Curve
-from recombine.claims.tokenizer import width
+from recombine.claims.tokenizer import VAE, VQ, width
 from recombine.claims.why import peak, rise
-from recombine.claims.why.answers import Answer, Dots, Explanation, Lines
+from recombine.claims.why.answers import Answer, Dots, Explanation, Lines, NotKnown
 from recombine.claims.why.explanations import ask_why
 from recombine.claims.why.figures import draw_answer
 from recombine.claims.why.rise_bounds import Bounds, difference, half_steps, lags, own_widths, width_between
@@ -184,14 +185,19 @@ def test_e3_right_and_valid_goes_before_the_probes_naming(tmp_path: Path) -> Non
         assert "(8 seeds, as the probe names pictures, valid or not)" in beside
 
 
-def test_e3_seeds_that_had_begun_are_counted_with_their_bounds(tmp_path: Path) -> None:
+def had_begun(folder: Path) -> Answer:
     """VAE seeds begin before step 50 and end at 1,500: wide, whatever happened before. VQ ones are over by step 50 in
-    two seeds: nothing is known of those, and how many is said."""
+    two seeds."""
 
     def vq(code: str, time: float, seed: int) -> Shares:
         return named_rise(5, 10)(code, time, seed) if seed < 2 else named_rise(400, 450)(code, time, seed)
 
-    found = asked(rise.EXPLANATION, early(tmp_path, dit_vae=named_rise(-600, 1_500), dit_vq=vq))
+    return asked(rise.EXPLANATION, early(folder, dit_vae=named_rise(-600, 1_500), dit_vq=vq))
+
+
+def test_e3_seeds_that_had_begun_are_counted_with_their_bounds(tmp_path: Path) -> None:
+    """Nothing is known of the VQ seeds that are over by step 50, and how many is said."""
+    found = had_begun(tmp_path)
     assert words(found)[rise.SHARPNESS] == "supported"
     note = next(note for note in found.evidence if "not known" in note and "has begun" in note)
     assert "8 of 8 seeds with VAE (step 50)" in note and "2 of 8 seeds with VQ-VAE (step 50)" in note
@@ -199,9 +205,29 @@ def test_e3_seeds_that_had_begun_are_counted_with_their_bounds(tmp_path: Path) -
     low, high = found.to_json()["interval"]
     assert low < 0.98 - 0.04 < high  # what is there with the VQ seeds' widths all as those that are known
     assert "is not known" in found.finding.outcomes[2].sentence and words(found)[rise.TOGETHER] != "supported"
-    dots = found.finding.panels[2]
-    assert isinstance(dots, Dots) and dots.rows[0].label == "width, VQ-VAE (6 seeds)"  # no row where none is known
+
+
+def test_e3_shows_in_words_what_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row is left out, and none of which some seeds are not known shows a mean of the others."""
+    found = had_begun(tmp_path)
+    assert found.finding is not None
+    when, wide = (panel for panel in found.finding.panels if isinstance(panel, Dots))
+    assert (when.unit, wide.unit) == ("steps", "of 1")  # apart: a width is no time
+    none, some = wide.rows
+    assert isinstance(none, NotKnown) and isinstance(some, NotKnown)
+    assert (none.values, none.why) == ((), "not known: begun by step 50")
+    assert (len(some.values), some.why) == (6, "not known of 2: begun by step 50")
+    assert some.span is not None and some.span[0] < np.mean(some.values) < some.span[1]
+    rows = {row.label: row for row in when.rows}
+    assert list(rows) == [f"{what}, {label}" for what in ("trained", "valid level-2", "level-2") for label in (VAE, VQ)]
+    valid = rows[f"valid level-2, {VAE}"]
+    assert isinstance(valid, NotKnown) and (valid.why, valid.span) == ("not known: some end below half", None)
+    assert min(rows[f"level-2, {VQ}"].values) > 400  # steps, not shares of the training
+
+    drawn, write = set(), Axes.text
+    monkeypatch.setattr(Axes, "text", lambda axes, x, y, s, **style: drawn.add(s) or write(axes, x, y, s, **style))
     assert draw_answer(found, tmp_path / "E3.png").stat().st_size > 10_000
+    assert {one.why for one in (*when.rows, *wide.rows) if isinstance(one, NotKnown)} <= drawn
 
 
 def test_e3_bounds_that_disagree_cannot_tell(tmp_path: Path) -> None:

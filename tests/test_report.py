@@ -510,6 +510,14 @@ def test_summary_figure(study: Path, tmp_path: Path) -> None:
     assert width >= 1600 and [p.name for p in path.parent.iterdir()] == ["figure.png"]
 
 
+def test_summary_figure_is_higher_with_many_arms(study: Path, many: Path, tmp_path: Path) -> None:
+    """As wide, and each row of pictures keeps at least 60 of its 150 pixels an inch."""
+    few, more = (summary_figure(one, tmp_path / f"{i}.png").read_bytes()[16:24] for i, one in enumerate((study, many)))
+    (wide, high), (same, higher) = struct.unpack(">II", few), struct.unpack(">II", more)
+    assert (wide, high) == (round(150 * WIDE), round(150 * HIGH)) and same == wide
+    assert higher - high >= 60 * (len(MANY) + 1 - 7)
+
+
 # --- inside the models --------------------------------------------------------------------------------------------
 
 

@@ -204,14 +204,23 @@ def _ends(axes: Any, found: Finding) -> None:
     axes.set_xlabel(key, fontsize=8.5, color=QUIET, labelpad=3, loc="right")
 
 
-def row(axes: Any, place: float, spread: float, values: np.ndarray, colour: str, published: float | None) -> None:
-    """Seeds above the line, the mean on it, the published number below."""
+def seed_dots(axes: Any, place: float, spread: float, values: np.ndarray, colour: str) -> None:
+    """A dot per seed above a row's line, a little apart in height so that equal ones can be seen."""
     heights = place - spread * (0.9 + np.linspace(0, 1, len(values)))
     axes.plot(100 * values, heights, "o", color=colour, alpha=0.45, markersize=3.2, clip_on=False, markeredgewidth=0)
+
+
+def row(axes: Any, place: float, spread: float, values: np.ndarray, colour: str, published: float | None) -> None:
+    """Seeds above the line, the mean on it, the published number below."""
+    seed_dots(axes, place, spread, values, colour)
     mean = interval(values, share=True)
     if mean.low is not None and mean.high is not None:
         axes.plot([100 * mean.low, 100 * mean.high], [place, place], color=colour, linewidth=2.4, clip_on=False)
     axes.plot(100 * mean.mean, place, "o", color=colour, markersize=7, markeredgecolor="white", clip_on=False, zorder=5)
     if published is not None:
-        style = {"markerfacecolor": "white", "markeredgecolor": INK, "markersize": 5.5, "markeredgewidth": 1.2}
-        axes.plot(100 * published, place + 1.7 * spread, "D", clip_on=False, zorder=4, **style)
+        diamond(axes, published, place + 1.7 * spread)
+
+
+def diamond(axes: Any, value: float, height: float) -> None:
+    style = {"markerfacecolor": "white", "markeredgecolor": INK, "markersize": 5.5, "markeredgewidth": 1.2}
+    axes.plot(100 * value, height, "D", clip_on=False, zorder=4, **style)

@@ -22,6 +22,7 @@ LINES = ("#1a86c8", "#d9488f", "#d81e0a", "#7a4fd0", "#8a6a12")
 FRAMES = {"ok": "#1a7f37", "invalid": "#b26a00", "wrong": "#c62828"}
 MARKS = {"ok": "✓", "invalid": "!", "wrong": "✗"}
 WIDE, HIGH = 12.4, 4.9  # inches of the summary figure
+ROWS, ROW = 7, 0.42  # rows of pictures that have room in it, and inches that each further one adds
 FILLS = ("#56c1ff", "#ff95ca", "#ed220d", "#a98bea", "#d9b44a")
 
 
@@ -107,7 +108,10 @@ def _bare(axes: Any, levels: int) -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False, fontsize=9, ncols=levels)
+    tall = axes.get_position().height * axes.figure.get_figheight()  # inches: the names stay as far below
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.0512 * HIGH / tall), frameon=False, fontsize=9, ncols=levels
+    )
 
 
 def _accuracy_dots(axes: Any, study: Finished) -> None:
@@ -177,16 +181,19 @@ def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> No
     chosen = [min(c for c, k in study.levels.items() if k == level) for level in sorted(set(study.levels.values()))]
     order = list(study.levels)
     tiles = 3 if len(chosen) <= 3 else 2
-    x0, x1, y0, y1 = 0.545, 0.995, 0.11, 0.81
+    high = figure.get_figheight()
+    usual = HIGH / high  # times a share of the usual height: the same inches, however high
+    x0, x1, y0, y1 = 0.545, 0.995, 0.11 * usual, 1 - 0.19 * usual
     block, height = (x1 - x0) / len(chosen), (y1 - y0) / len(sources)
-    side = min(block / tiles * 0.92, height * 0.92 * HIGH / WIDE)  # a share of the figure's width
-    tall = side * WIDE / HIGH
+    side = min(block / tiles * 0.92, height * 0.92 * high / WIDE)  # a share of the figure's width
+    tall = side * WIDE / high
     height = min(height, tall * 1.1)
     y1 = (y0 + y1 + height * len(sources)) / 2 if height * len(sources) < 0.8 * (y1 - y0) else y1
     for j, code in enumerate(chosen):
         level, k = study.levels[code], order.index(code)
         heading = f"{level_name(level)}\n{study.describe(code)}"
-        figure.text(x0 + j * block, y1 + 0.02, heading, fontsize=9.5, color=LINES[min(level, 4)], fontweight="bold")
+        bold = {"fontsize": 9.5, "color": LINES[min(level, 4)], "fontweight": "bold"}
+        figure.text(x0 + j * block, y1 + 0.02 * usual, heading, **bold)
         for i, (source, label) in enumerate(sources):
             bottom = y1 - i * height - tall
             if j == 0:
@@ -199,9 +206,8 @@ def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> No
                 axes = figure.add_axes((x0 + j * block + t * side * 1.04, bottom, side, tall))
                 _tile(axes, pictures[k, t], FRAMES.get(kind, "#b9bec8"), MARKS.get(kind, ""))
     key = "✓ right and valid     ! right by the probe alone     ✗ wrong"
-    figure.text(
-        x0, y1 - len(sources) * height - 0.06, f"{key}     (first seed, not selected)", fontsize=8.5, color="#555"
-    )
+    below = y1 - len(sources) * height - 0.06 * usual
+    figure.text(x0, below, f"{key}     (first seed, not selected)", fontsize=8.5, color="#555")
 
 
 def summary_figure(folder: Path, path: Path) -> Path:
@@ -216,10 +222,13 @@ def summary_figure(folder: Path, path: Path) -> Path:
         sources.insert(0, ("real", "real images"))
     many = len(study.measured) > FEW_ARMS
     with matplotlib.rc_context({"font.family": "DejaVu Sans", "figure.facecolor": "white"}):
-        figure = Figure(figsize=(WIDE, HIGH), dpi=150)
+        high = HIGH + ROW * max(0, len(study.measured) + 1 - ROWS)  # one row is of real images
+        usual = HIGH / high  # margins keep their inches
+        figure = Figure(figsize=(WIDE, high), dpi=150)
         FigureCanvasAgg(figure)
         edge = 0.125 if many else 0.05  # names of arms stand left of the axes
-        left = figure.add_axes((edge, 0.17, (0.405 if many else 0.43) - edge if sources else 0.97 - edge, 0.64))
+        wide = (0.405 if many else 0.43) - edge if sources else 0.97 - edge
+        left = figure.add_axes((edge, 0.17 * usual, wide, 1 - 0.36 * usual))
         accuracy_of(len(study.measured))(left, study)
         counts = sorted(set(study.members.values()))
         seeds = f"{counts[0]}–{counts[-1]} seeds" if len(counts) > 1 else f"{counts[0] if counts else 0} seeds"
@@ -227,7 +236,7 @@ def summary_figure(folder: Path, path: Path) -> Path:
             f"Pictures that are valid and right in every factor\nmean and 95 % interval over {seeds}, last evaluation"
         )
         left.set_title(title if counts != [1] else title.splitlines()[0], fontsize=10, loc="left", color="#333", pad=10)
-        figure.text(0.05, 0.94, study.name, fontsize=15, fontweight="bold", color="#111")
+        figure.text(0.05, 1 - 0.06 * usual, study.name, fontsize=15, fontweight="bold", color="#111")
         if sources:
             _samples(figure, study, sources)
         buffer = io.BytesIO()

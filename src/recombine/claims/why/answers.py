@@ -63,12 +63,25 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class NotKnown(Extra):
+    """A row whose number is not known of some seeds, or of any: `values` are the known ones."""
+
+    why: str = ""
+    span: tuple[float, float] | None = None  # ends of the mean's interval that hold whatever the unknown ones are
+
+
+@dataclass(frozen=True)
 class Dots:
-    """A panel with a row per number: one share per seed. `diamond` says what `Extra.published` is, if anything."""
+    """A panel with a row per number: one per seed. `diamond` says what `Extra.published` is, if anything.
+
+    Rows of one panel have one unit: shares read as percentages, parts of 1, or training steps.
+    """
 
     title: str
     rows: tuple[Extra, ...]
     diamond: str = ""
+    unit: Literal["%", "of 1", "steps"] = "%"
+    axis: str = ""  # what the axis shows, where the title does not say it all
 
 
 @dataclass(frozen=True)

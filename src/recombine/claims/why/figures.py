@@ -1,17 +1,35 @@
-"""One figure per explanation, of up to three panels: curves over training, a row of dots per number, a grid of losses.
+"""One figure per explanation, of up to four panels: curves over training, a row of dots per number, a grid of losses.
 
 A colour is one kind of curve in a panel; its name stands in that colour.
 """
 
 import io
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from recombine.claims.figures import COLOURS, GRID, HIGH, INK, QUIET, WIDE, band, bare, hides, over_steps, row, titled
-from recombine.claims.why.answers import Answer, Dots, Grid, Lines, Panel, Word
+from recombine.claims.figures import (
+    COLOURS,
+    GRID,
+    HIGH,
+    INK,
+    QUIET,
+    WIDE,
+    band,
+    bare,
+    diamond,
+    hides,
+    over_steps,
+    row,
+    seed_dots,
+    titled,
+)
+from recombine.claims.verdicts import Extra
+from recombine.claims.why.answers import Answer, Dots, Grid, Lines, NotKnown, Panel, Word
 from recombine.files import write_atomic
+from recombine.judges.statistics import interval
 from recombine.report.words import points
 
 CHIPS: dict[Word, str] = {
@@ -95,20 +113,65 @@ def _lines(axes: Any, panel: Lines) -> None:
 def _dots(axes: Any, panel: Dots) -> None:
     """A dot per seed, the mean with its interval; the first row on top."""
     spread = 0.03 * len(panel.rows)
+    ticks, texts = _ticks(panel)
     for place, one in enumerate(panel.rows):
-        row(axes, place, spread, np.array(one.values), COLOURS[one.colour], one.published)
+        if isinstance(one, NotKnown):
+            _not_known(axes, place, spread, one, ticks[-1])
+            continue
+        published = None if one.published is None else one.published / ticks[-1]
+        row(axes, place, spread, np.array(one.values) / ticks[-1], COLOURS[one.colour], published)
     axes.set_yticks(range(len(panel.rows)), [one.label for one in panel.rows])
     axes.set_ylim(len(panel.rows) - 0.4, -0.6)
     axes.set_xlim(0, 100)
-    axes.set_xticks(range(0, 101, 50), [f"{v} %" for v in range(0, 101, 50)])
+    axes.set_xticks([100 * tick / ticks[-1] for tick in ticks], texts)
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     bare(axes)
     axes.tick_params(axis="y", pad=8)
     for label, one in zip(axes.get_yticklabels(), panel.rows, strict=True):
         label.set_color(COLOURS[one.colour])
         label.set_fontsize(9)
-    if panel.diamond:
-        axes.set_xlabel(f"◇ {panel.diamond}", fontsize=8.5, color=QUIET, labelpad=3)
+    if any(isinstance(one, NotKnown) and one.span for one in panel.rows):
+        above = {"transform": axes.transAxes, "va": "bottom", "fontsize": 8.5, "color": COLOURS["grey"]}
+        axes.text(0, 1.02, "grey: where the mean can be", **above)
+    below = [panel.axis, f"◇ {panel.diamond}" if panel.diamond else ""]
+    axes.set_xlabel("\n".join(filter(None, below)), fontsize=8.5, color=QUIET, labelpad=3)
+
+
+def _ticks(panel: Dots) -> tuple[list[float], list[str]]:
+    """Ticks in the rows' own unit, the last at the end of the axis, and what they read. Steps go to the last that is
+    shown, not to the end of training: rises are early."""
+    if panel.unit == "%":
+        return [0.0, 0.5, 1.0], ["0 %", "50 %", "100 %"]
+    if panel.unit == "of 1":
+        return [0.0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25", "0.5", "0.75", "1"]
+    from matplotlib.ticker import MaxNLocator
+
+    last = max(1.0, *map(_farthest, panel.rows))
+    ticks = [float(tick) for tick in MaxNLocator(4, steps=[1, 2, 5, 10], integer=True).tick_values(0, last)]
+    return ticks, [f"{tick / 1000:g}k" if tick >= 1000 else f"{tick:g}" for tick in ticks]
+
+
+def _farthest(one: Extra) -> float:
+    """How far a row reaches: its seeds, and the interval of their mean."""
+    if isinstance(one, NotKnown):
+        return max([*one.values, *(one.span or ())], default=0.0)
+    return max([*one.values, interval(one.values).high or 0.0])
+
+
+def _not_known(axes: Any, place: float, spread: float, one: NotKnown, top: float) -> None:
+    """The seeds that are known, where the mean can be, and in words why not more is known."""
+    if one.values:
+        seed_dots(axes, place, spread, np.array(one.values) / top, COLOURS[one.colour])
+    if one.span:
+        low, high = (100 * min(max(end / top, 0), 1) for end in one.span)
+        style = {"color": COLOURS["grey"], "linewidth": 2.4, "alpha": 0.6, "solid_capstyle": "butt"}
+        axes.plot([low, high], [place, place], clip_on=False, **style)
+    if one.published is not None:
+        diamond(axes, one.published / top, place)  # on the line: the words are below it
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # no grid line runs through the words
+    said = {"fontsize": 7.5, "color": COLOURS["grey"], "linespacing": 1.1, "bbox": box, "zorder": 1}
+    below = bool(one.span)
+    axes.text(1, place + spread * below, textwrap.fill(one.why, 36), va="top" if below else "center", **said)
 
 
 def _grid(axes: Any, panel: Grid) -> None:

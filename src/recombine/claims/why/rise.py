@@ -115,7 +115,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         outcomes=outcomes,
         ours=possible(difference(own[VAE], own[VQ])),
         arms={label: arm.name for label, arm in arms.items()},
-        panels=panels(arms, curves, own, halves, "named right" if few else ""),
+        panels=panels(curves, own, halves, "named right" if few else ""),
         notes=tuple(note for note in notes if note),
         counted=COUNTED if few else "",
     )

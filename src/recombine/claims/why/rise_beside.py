@@ -9,13 +9,15 @@ from recombine.claims.tables import NAMED, Arm, Curve, Measure
 from recombine.claims.testing import share_text
 from recombine.claims.tokenizer import COLOURS, VAE, VQ
 from recombine.claims.verdicts import Extra
-from recombine.claims.why.answers import Dots, Line, Lines
+from recombine.claims.why.answers import Dots, Line, Lines, NotKnown
 from recombine.claims.why.rise_bounds import Bounds, lags, mean_width
 from recombine.judges.statistics import Interval, interval, paired
 from recombine.report.words import join, p_value
 
 TRAINED, NEAR, VALID = "trained", "level-1", "valid level-2"
 """What level-2's rise is compared with."""
+LOW_END = "some end below half"
+"""Why there are no half steps of something: `rise._halves` asks that every seed ends with half of it right."""
 
 
 def by_the_probe(few: str, arms: Mapping[str, Arm], seeds: list[int]) -> str:
@@ -75,36 +77,52 @@ def spread_of_halves(halves: Mapping[str, Mapping[str, Bounds]], curves: Mapping
 
 
 def panels(
-    arms: Mapping[str, Arm],
-    curves: Mapping[str, Curve],
-    own: Mapping[str, Bounds],
-    halves: Mapping[str, Mapping[str, Bounds]],
-    counted: str,
-) -> tuple[Lines, Lines, Dots]:
-    """Half steps are shown as shares of the training. A dot is a seed whose number is known."""
-    before = f"{counted.capitalize()}, every seed" if counted else "Every seed"
+    curves: Mapping[str, Curve], own: Mapping[str, Bounds], halves: Mapping[str, Mapping[str, Bounds]], counted: str
+) -> tuple[Lines, Lines, Dots, Dots]:
+    """Every seed's curve; when half is reached and how wide the rises are, apart, as the one is in steps and the other
+    is not."""
+    before = f"{counted.capitalize()}," if counted else "Every seed on"
     lines = {
-        label: Lines(f"{before} on {label} tokens", (Line(label, COLOURS[label], curve.steps, curve.values),), True)
+        label: Lines(f"{before} {label} tokens", (Line(label, COLOURS[label], curve.steps, curve.values),), True)
         for label, curve in curves.items()
     }
-    rows = []
-    for label, curve in curves.items():
-        least, most = mean_width(curve)
-        rows.append(_row(f"width, {label}", own[label], 1, label, least if least == most else None))
-    rows += [
-        _row(f"half of {what}, {label}", halves[label][what], arms[label].steps, label)
+    first = {label: int(curve.steps[0]) for label, curve in curves.items()}
+    when = tuple(
+        _row(f"{what}, {label}", halves[label].get(what), f"there by step {first[label]:,}", label)
         for what in (TRAINED, VALID, "level-2")
         for label in curves
-        if what in halves[label]
-    ]
-    shown = tuple(row for row in rows if row.values)
-    diamond = "width of the mean curve" if any(row.published is not None for row in shown) else ""
-    return lines[VAE], lines[VQ], Dots("Width, and when half is reached", shown, diamond)
+    )
+    wide = tuple(
+        _row(label, own[label], f"begun by step {first[label]:,}", label, _known_width(curve))
+        for label, curve in curves.items()
+    )
+    diamond = "width of the mean curve" if any(row.published is not None for row in wide) else ""
+    return (
+        lines[VAE],
+        lines[VQ],
+        Dots("When half of the end is reached", when, "", "steps", "training steps"),
+        Dots("Width of the rise", wide, diamond, "of 1", "0 a jump, 0.75 a straight line"),
+    )
 
 
-def _row(name: str, found: Bounds, whole: float, label: str, diamond: float | None = None) -> Extra:
-    values = found.least[found.known] / whole
-    return Extra(f"{name} ({len(values)} seeds)" if found.unknown else name, tuple(values), COLOURS[label], diamond)
+def _known_width(curve: Curve) -> float | None:
+    """The width of the mean curve, where its rise had not begun."""
+    least, most = mean_width(curve)
+    return least if least == most else None
+
+
+def _row(name: str, found: Bounds | None, missed: str, label: str, diamond: float | None = None) -> Extra:
+    """A dot is a seed whose number is known. The mean of those alone would leave the earliest out, so there is none
+    where some are not."""
+    if found is None:
+        return NotKnown(name, (), COLOURS[label], why=f"not known: {LOW_END}")
+    values = tuple(found.least[found.known])
+    if not found.unknown:
+        return Extra(name, values, COLOURS[label], diamond)
+    why = f"not known{f' of {found.unknown}' if values else ''}: {missed}"
+    mean = found.interval()
+    span = None if mean.low is None or mean.high is None else (mean.low, mean.high)
+    return NotKnown(name, values, COLOURS[label], diamond, why, span)
 
 
 def range_text(found: Interval) -> str:
