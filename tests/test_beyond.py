@@ -19,6 +19,7 @@ from recombine.claims.beyond.figures import draw_entry
 from recombine.claims.beyond.jepa import own_control
 from recombine.claims.beyond.numbers import compare, families, listing
 from recombine.claims.beyond.questions import QUESTIONS, ask_beyond, look_beyond
+from recombine.claims.beyond.sections import by_probe
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
 from recombine.claims.page import page_text, write_page
 from recombine.claims.tables import open_study
@@ -154,13 +155,20 @@ def test_an_arm_that_has_not_learned_is_left_out(tmp_path: Path) -> None:
     assert nothing.found is None and "have learned" in nothing.why and nothing.to_json()["ours"] is None
 
 
-def test_other_measures_are_told_where_they_change_a_word(tmp_path: Path) -> None:
-    plain = plant_shares(tmp_path / "plain", spread_study(), by_arm(SPREAD))
-    assert not any(limit.startswith("Judged") for limit in asked("B1", plain).limits)
+def test_the_probe_alone_is_told_beside(tmp_path: Path) -> None:
+    plain = asked("B1", plant_shares(tmp_path / "plain", spread_study(), by_arm(SPREAD)))
+    assert plain.found and [one.word for one in plain.named] == [one.word for one in plain.found.contrasts]
+    told = by_probe(plain)
+    assert told.startswith("By the probe alone, valid or not: higher for DiT on VQ tokens, large (1), +40 points")
+    assert not any(limit.startswith("Judged") for limit in plain.limits)
 
-    probe = plant_shares(tmp_path / "probe", spread_study(), by_arm(SPREAD), probe=0.5)
-    said = [limit for limit in asked("B1", probe).limits if limit.startswith("Judged by the probe alone")]
-    assert said and "DiT on VQ tokens, large (1)" in said[0]  # 100 % for both, where it was 90 % to 50 %
+    probe = asked("B1", plant_shares(tmp_path / "probe", spread_study(), by_arm(SPREAD), probe=0.5))
+    assert probe.found and words(probe)["DiT on VQ tokens, large (1)"] == "higher"
+    named = {one.label: one for one in probe.named}
+    assert named["DiT on VQ tokens, large (1)"].word == "alike"  # 100 % for both, where it was 90 % to 50 %
+    assert "DiT on VQ tokens, large (1)" not in by_probe(probe)
+    told_json = {one["name"]: one["by_probe"] for one in probe.to_json()["comparisons"]}
+    assert told_json["DiT on VQ tokens, large (1)"] == pytest.approx(0, abs=0.02)
 
 
 # B2
@@ -480,7 +488,7 @@ def test_json_keeps_the_contract(home: Path) -> None:
     for entry in entries.values():
         assert {"id", "statement", "published", "ours", "interval", "seeds", "verdict"} <= set(entry)
         assert entry["published"] is None and entry["interval"][0] <= entry["ours"] <= entry["interval"][1]
-        assert {"name", "difference", "interval", "p", "word"} == set(entry["comparisons"][0])
+        assert {"name", "difference", "interval", "p", "word", "by_probe"} == set(entry["comparisons"][0])
     search = next(one for one in found if one["id"] == "C4")["beyond"][0]
     assert search["id"] == "B7" and search["studies"] == ["jepa", "jepa-confirm"] and search["seeds"] == 8
 

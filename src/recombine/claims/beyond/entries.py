@@ -160,6 +160,7 @@ class Entry:
     found: Found | None
     why: str = ""  # why there is no answer, a sentence
     limits: tuple[str, ...] = field(default=())
+    named: tuple[Contrast, ...] = ()  # the comparisons again, counting what the probe alone names right, valid or not
 
     @property
     def id(self) -> str:
@@ -178,6 +179,7 @@ class Entry:
         numbers are out of 1. Nothing is published, so the verdict is the answer in a few words."""
         found = self.found
         known = found is not None and found.ours.low is not None
+        named = {one.label: one for one in self.named}
         return {
             "id": self.id,
             "title": self.asked.title,
@@ -198,6 +200,7 @@ class Entry:
                     "interval": None if one.test.low is None else [one.test.low, one.test.high],
                     "p": one.p,
                     "word": one.word,
+                    "by_probe": named[one.label].test.mean if one.label in named else None,
                 }
                 for one in (found.contrasts if found else ())
             ],

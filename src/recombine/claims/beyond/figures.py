@@ -5,6 +5,7 @@ or neither composes.
 """
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def draw_entry(entry: Entry, path: Path) -> Path:
         for panel, room in zip(found.panels, names, strict=True):
             axes = figure.add_axes((begin + room, BOTTOM, wide, TALL))
             axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=8 if not _legend(panel) else 22)
-            _draw(axes, panel)
+            _draw(axes, panel, {one.label: one.test.mean for one in entry.named})
             begin += room + wide + GAP
         titled(figure, f"{entry.id}  {entry.asked.title}", entry.word, CHIPS[found.tone], entry.asked.question,
                f"{entry.asked.compares}; {found.ours.n} seeds")  # fmt: skip
@@ -66,7 +67,8 @@ def _legend(panel: Panel) -> bool:
     return isinstance(panel, Over | Curves)
 
 
-def _draw(axes: Any, panel: Panel) -> None:
+def _draw(axes: Any, panel: Panel, named: Mapping[str, float]) -> None:
+    """`named`: the mean difference of each comparison by the probe alone."""
     if isinstance(panel, Over):
         _over(axes, panel)
     elif isinstance(panel, Curves):
@@ -74,7 +76,7 @@ def _draw(axes: Any, panel: Panel) -> None:
     elif isinstance(panel, Rows):
         _rows(axes, panel)
     else:
-        _gains(axes, panel)
+        _gains(axes, panel, named)
 
 
 def _over(axes: Any, panel: Over) -> None:
@@ -130,8 +132,8 @@ def _rows(axes: Any, panel: Rows) -> None:
     _label_rows(axes, [(one.label, COLOURS[one.colour]) for one in panel.rows])
 
 
-def _gains(axes: Any, panel: Gains) -> None:
-    """Differences in points around 0: seeds as dots, the mean with its interval."""
+def _gains(axes: Any, panel: Gains, named: Mapping[str, float]) -> None:
+    """Differences in points around 0: seeds as dots, the mean with its interval; hollow, the mean by the probe."""
     count = len(panel.contrasts)
     small = count > 10
     for place, one in enumerate(panel.contrasts):
@@ -143,10 +145,14 @@ def _gains(axes: Any, panel: Gains) -> None:
             axes.plot(ends, [place, place], color=colour, linewidth=1.6 if small else 2.4)
         size = 4.5 if small else 7
         axes.plot(100 * one.test.mean, place, "o", color=colour, markersize=size, markeredgecolor="white", zorder=5)
+        if one.label in named:
+            hollow = {"markerfacecolor": "white", "markeredgecolor": colour, "markeredgewidth": 1.2}
+            axes.plot(100 * named[one.label], place, "o", markersize=size, zorder=4, **hollow)
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, -LEAST), max(high, LEAST))
     axes.axvline(0, color=INK, linewidth=0.9, zorder=1)
-    axes.set_xlabel("points", fontsize=9, color=QUIET, labelpad=3)
+    hollow_too = any(one.label in named for one in panel.contrasts)
+    axes.set_xlabel("points   ○ by a probe alone" if hollow_too else "points", fontsize=9, color=QUIET, labelpad=3)
     axes.locator_params(axis="x", nbins=5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:+.0f}".replace("-", "\u2212") if value else "0")
     _label_rows(axes, [(one.label, COLOURS[SAID[one.word]]) for one in panel.contrasts], 7 if small else 9)

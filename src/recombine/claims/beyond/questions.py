@@ -6,7 +6,7 @@ from typing import Any
 from recombine.claims.asking import BY_PROBE, doubts, own_limits, sentence
 from recombine.claims.beyond.bridge import B8
 from recombine.claims.beyond.data import B2, B4, B5
-from recombine.claims.beyond.entries import Entry, Found, Question
+from recombine.claims.beyond.entries import Contrast, Entry, Found, Question
 from recombine.claims.beyond.jepa import B7
 from recombine.claims.beyond.tokens import B6
 from recombine.claims.beyond.told import B1, B3
@@ -15,12 +15,6 @@ from recombine.claims.verdicts import Untested
 from recombine.report.reading import some
 
 QUESTIONS: tuple[Question, ...] = (B1, B2, B3, B4, B5, B6, B7, B8)
-
-OTHERWISE = {
-    BY_PROBE: Measure(NAMED),
-    "Judged at each seed's peak": Measure(when="peak"),
-}
-"""Other measures that the comparisons are made by again; it is said where that changes a word."""
 
 
 def look_beyond(studies: Mapping[str, StudyTable], questions: Sequence[Question] = QUESTIONS) -> list[Entry]:
@@ -35,33 +29,33 @@ def ask_beyond(one: Question, studies: Mapping[str, StudyTable]) -> Entry:
         return Entry(one, None, sentence(str(reason)))
     limits = [note for study in found.studies for note in study.incomplete]
     limits += found.limits
-    main = found.studies[0]
-    if not main.is_plane:  # there every cell is judged once, at the end and by one measure
-        limits += _otherwise(one, found, studies)
+    named: tuple[Contrast, ...] = ()
+    if not found.studies[0].is_plane:  # there every cell is judged once, at the end and by one measure
+        try:
+            named = one.judge(studies, Measure(NAMED)).contrasts
+        except Untested as reason:
+            limits.append(f"{BY_PROBE}, there is no answer: {reason}.")
+        limits += _at_peaks(one, found, studies)
         few = [text for study in found.studies for text in doubts(study, study.finished.measured)]
         limits += list(dict.fromkeys(few))
     said = [text for study in found.studies if study.name in one.studies for text in own_limits(study)]
-    return Entry(one, found, limits=(*limits, *dict.fromkeys(said)))
+    return Entry(one, found, limits=(*limits, *dict.fromkeys(said)), named=named)
 
 
-def _otherwise(one: Question, found: Found, studies: Mapping[str, StudyTable]) -> list[str]:
-    """Where another measure would say otherwise of a comparison, that it would."""
+def _at_peaks(one: Question, found: Found, studies: Mapping[str, StudyTable]) -> list[str]:
+    """Where it would be said otherwise of a comparison at each seed's peak, that it would."""
+    words = "Judged at each seed's peak"
+    try:
+        other = one.judge(studies, Measure(when="peak"))
+    except Untested as reason:
+        return [f"{words}, there is no answer: {reason}."]
     now = {contrast.label: contrast.word for contrast in found.contrasts}
-    notes = []
-    for words, measure in OTHERWISE.items():
-        try:
-            other = one.judge(studies, measure)
-        except Untested as reason:
-            notes.append(f"{words}, there is no answer: {reason}.")
-            continue
-        changed = [
-            f"{contrast.label} ({contrast.word}, {contrast.text.split(' (')[0]})"
-            for contrast in other.contrasts
-            if contrast.word != now.get(contrast.label)
-        ]
-        if changed:
-            notes.append(f"{words}, it would be said otherwise of {some(changed)}.")
-    return notes
+    changed = [
+        f"{contrast.label} ({contrast.word}, {contrast.text.split(' (')[0]})"
+        for contrast in other.contrasts
+        if contrast.word != now.get(contrast.label)
+    ]
+    return [f"{words}, it would be said otherwise of {some(changed)}."] if changed else []
 
 
 def with_beyond(objects: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from recombine.claims.asking import without_own
 from recombine.claims.beyond.entries import Entry
+from recombine.claims.beyond.numbers import listing
 from recombine.claims.ledger import FIGURES
 from recombine.claims.why.sections import slug, source
 from recombine.progress import console
@@ -24,7 +25,7 @@ def _title(entry: Entry) -> str:
 
 def beyond_pointer(entries: Sequence[Entry]) -> list[str]:
     """A line below the ledger that leads to the entries."""
-    links = [f"[{one.asked.title}](#{slug(_title(one))})" for one in entries if one.found is not None]
+    links = [f"[{one.asked.title}](#{slug(_title(one))}) ({one.word})" for one in entries if one.found is not None]
     return [f"{TITLE}: {join(links)}."] if links else []
 
 
@@ -44,6 +45,7 @@ def beyond_sections(entries: Sequence[Entry], home: Path) -> list[str]:
         section = [
             f"### {_title(entry)}",
             f"{entry.asked.question} {found.answer}",
+            by_probe(entry),
             f"![{entry.asked.title}](results/{FIGURES}/{entry.id}.png)",
             " ".join(found.notes),
             f"**Limits.** {' '.join(limits)}" if limits else "",
@@ -52,6 +54,18 @@ def beyond_sections(entries: Sequence[Entry], home: Path) -> list[str]:
         parts += [paragraph for paragraph in section if paragraph]
     waiting = [f"- {entry.id}, {entry.asked.title}: {entry.why}" for entry in entries if entry.found is None]
     return parts + (["Not answered yet:\n\n" + "\n".join(waiting)] if waiting else [])
+
+
+def by_probe(entry: Entry) -> str:
+    """What is clear by the probe alone, a sentence: where few pictures are valid, that is where a difference shows."""
+    if not entry.named:
+        return ""
+    clear = [one for one in entry.named if one.word in ("higher", "lower")]
+    rest = len(entry.named) - len(clear)
+    if not clear:
+        return f"By the probe alone, valid or not, {'none of them is' if rest > 1 else 'it is not'} clearly other."
+    others = f"; no clear difference in the other{'' if rest == 1 else f' {rest}'}" if rest else ""
+    return f"By the probe alone, valid or not: {listing(clear)}{others}."
 
 
 def print_beyond(entries: Sequence[Entry]) -> None:
@@ -66,5 +80,5 @@ def print_beyond(entries: Sequence[Entry]) -> None:
     table.add_column("in short", overflow="fold", ratio=1)
     table.add_column("answer", overflow="fold", ratio=5)
     for entry in entries:
-        table.add_row(entry.id, entry.asked.question, entry.word, entry.text)
+        table.add_row(entry.id, entry.asked.question, entry.word, " ".join(filter(None, (entry.text, by_probe(entry)))))
     console().print(table)
