@@ -23,6 +23,7 @@ CLAIMS: tuple[Claim, ...] = (
 )
 FIGURES = "figures"  # the folder beside the studies that holds RESULTS.md's own pictures
 DRAWN = "-drawn"  # ends the name of a figure of what the models draw
+QUALITY = "quality-"  # begins the name of a figure of a study's quality
 
 OTHERWISE = {
     BY_PROBE: Measure(NAMED),
@@ -61,6 +62,7 @@ def is_figures(folder: Path) -> bool:
         return False
     names = {claim.id for claim in CLAIMS} | {one.id for one in EXPLANATIONS} | {one.id for one in QUESTIONS}
     names |= {f"{claim.id}{DRAWN}" for claim in CLAIMS if claim.drawn}
+    names |= {f"{QUALITY}{name}" for claim in CLAIMS for name in claim.studies}
     return all(path.suffix == ".png" and path.stem in names for path in folder.iterdir())
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from recombine.claims.asking import without_own
 from recombine.claims.beyond import questions, sections
 from recombine.claims.beyond.entries import Entry
-from recombine.claims.ledger import CLAIMS, DRAWN, FIGURES, make_ledger, open_studies
+from recombine.claims.ledger import CLAIMS, DRAWN, FIGURES, QUALITY, make_ledger, open_studies
 from recombine.claims.planes.judges import SCALING
+from recombine.claims.quality import figure_name, qualities, quality_pointer, quality_sections
 from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.verdicts import WORDS, Verdict, Word
 from recombine.claims.why.answers import Answer, Said
@@ -134,6 +135,7 @@ def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list
     what lies beyond the papers."""
     from recombine.claims.beyond.figures import draw_entry
     from recombine.claims.figures import draw
+    from recombine.claims.quality_figure import draw_quality
     from recombine.claims.why.figures import draw_answer
 
     if path.suffix != ".md" or path.is_dir():
@@ -156,6 +158,11 @@ def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list
             draw_pictures(verdict.finding.study.finished, picture)
         elif verdict.claim.drawn:
             _remove(picture)
+    measured = qualities(verdicts)
+    for name in {name for claim in CLAIMS for name in claim.studies} - {one.study.name for one in measured}:
+        _remove(pictures / f"{QUALITY}{name}.png")
+    for quality in measured:
+        draw_quality(quality, pictures / f"{figure_name(quality)}.png")
     answered = {entry.id: entry for entry in entries if entry.found is not None}
     for question in questions.QUESTIONS:
         picture = pictures / f"{question.id}.png"
@@ -191,8 +198,11 @@ def page_text(
     if not given."""
     answers = explain(studies) if answers is None else answers
     entries = questions.look_beyond(studies) if entries is None else entries
+    measured = qualities(verdicts)
     parts = [_top(verdicts), _ledger(verdicts), *pointer(answers), *sections.beyond_pointer(entries)]
+    parts += quality_pointer(measured)
     parts += [_section(verdict, home) for verdict in verdicts if verdict.finding]
+    parts += quality_sections(measured, home)
     parts += why_sections(answers, home)
     parts += sections.beyond_sections(entries, home)
     parts += _not_tested(verdicts, answers)
