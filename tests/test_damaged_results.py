@@ -137,6 +137,23 @@ def test_more_than_is_read_is_welcome(capsys: pytest.CaptureFixture[str], folder
     assert (folder / "report.html").read_text() != "older"
 
 
+@pytest.mark.parametrize("place", [("study", "arms", 0), ("arms", 0, "settings"), ("study", "seeds")])
+def test_settings_changed_by_hand_are_noticed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, place: tuple[Any, ...]
+) -> None:
+    copy = Path(shutil.copytree(ROOT / "results" / "spread", tmp_path / "spread"))
+    facts = json.loads((copy / "study.json").read_text())
+    target = facts
+    for step in place:
+        target = target[list(target)[step] if isinstance(step, int) else step]
+    if isinstance(target, list):
+        target.append(99)
+    else:
+        target["training"]["steps"] += 1
+    (copy / "study.json").write_text(json.dumps(facts))
+    assert "was changed after it was made" in refused_by_both(capsys, copy)
+
+
 def test_committed_results_all_open() -> None:
     from recombine.studies.facts import read_facts
 

@@ -10,6 +10,7 @@ import pytest
 from recombine.errors import UserError
 from recombine.runner import run_study
 from recombine.studies import arms
+from recombine.studies.base import WORDING, study_hash
 from recombine.studies.monitors import read_monitors
 from recombine.studies.quality_table import read_quality
 from recombine.studies.results import read_results
@@ -82,7 +83,7 @@ def test_other_seeds_and_other_settings_are_trained(
     assert [arm.generator.kind for arm in trained] == ["maskgit", "dit"]
 
 
-def edited(folder: Path, tmp_path: Path, **changes: Any) -> Path:
+def edited(folder: Path, tmp_path: Path, forged: bool = False, **changes: Any) -> Path:
     copy = Path(shutil.copytree(folder, tmp_path / "edited"))
     facts = json.loads((copy / "study.json").read_text())
     for word, value in changes.items():
@@ -91,6 +92,10 @@ def edited(folder: Path, tmp_path: Path, **changes: Any) -> Path:
         for step in path:
             target = target[step]
         target[last] = value
+    if forged:  # as code with other settings would have written it
+        for name, arm in facts["study"]["arms"].items():
+            facts["arms"][name]["settings"] = arm
+        facts["hash"] = study_hash(facts["study"], WORDING)
     (copy / "study.json").write_text(json.dumps(facts))
     return copy
 
@@ -100,7 +105,9 @@ def edited(folder: Path, tmp_path: Path, **changes: Any) -> Path:
     [
         ({"recipes": {"arm": 0}}, "gives other results"),
         ({"study__arms__dit__training__steps": 240}, "its hash differs"),
-        ({"study__arms__dit__training__rate": -1.0}, "cannot be read"),
+        ({"arms__dit__settings__training__steps": 240}, "its hash differs"),
+        ({"study__arms__dit__training__steps": -1, "forged": True}, "cannot be read"),
+        ({"study__arms__dit__conditioning": {"kind": "quantized"}, "forged": True}, "or by code with other settings"),
     ],
 )
 def test_a_folder_of_other_code_or_edited_is_refused(

@@ -1,6 +1,6 @@
 """What every kind of study has beside its words: a form in plain data, and a name by content."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar
 
 from pydantic import model_validator
@@ -12,10 +12,20 @@ Mistaken = Iterator[tuple[tuple[str, ...], str]]
 """Where something is wrong, and what, in a sentence."""
 
 
+WORDING = ("question", "limits")
+PLANE_WORDING = (*WORDING, "measures")  # whatever is measured of decoders, the arms are the same
+"""Words that change no result."""
+
+
+def study_hash(words: Mapping[str, Any], wording: Collection[str]) -> str:
+    """The name by content of a study in plain data."""
+    return content_hash({word: value for word, value in words.items() if word not in wording})
+
+
 class BaseStudy(Settings):
     """A study, complete: running it needs nothing else, and its hash names everything its results depend on."""
 
-    wording: ClassVar[tuple[str, ...]] = ("question", "limits")  # words that change no result
+    wording: ClassVar[tuple[str, ...]] = WORDING
 
     @classmethod
     def mistakes(cls, parts: Mapping[str, Any]) -> Mistaken:
@@ -37,4 +47,4 @@ class BaseStudy(Settings):
     @property
     def hash(self) -> str:
         """The same for equal studies, today and next year. The wording does not count."""
-        return content_hash({word: value for word, value in self.resolved().items() if word not in self.wording})
+        return study_hash(self.resolved(), self.wording)

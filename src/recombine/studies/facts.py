@@ -10,6 +10,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from recombine.errors import UserError
+from recombine.studies.base import PLANE_WORDING, WORDING, study_hash
 from recombine.studies.store import CLAIM
 
 
@@ -131,7 +132,8 @@ def cannot_be_read(path: Path, reason: object) -> UserError:
 def read_facts(folder: Path) -> dict[str, Any]:
     """study.json, once every shape in it is what its readers count on.
 
-    Raises UserError where the folder holds no study, or one that has not finished or has lost a file.
+    Raises UserError where the folder holds no study, or one that has not finished, has lost a file, or whose settings
+    were changed by hand.
     """
     path, table = folder / "study.json", folder / "results.parquet"
     if not path.is_file() and not table.is_file():
@@ -153,6 +155,11 @@ def read_facts(folder: Path) -> dict[str, Any]:
         raise UserError(f"{path} does not describe a study; give a folder that `recombine run` wrote.")
     if facts.get("finished") and not table.is_file():
         raise _lost(table)
+    asked = facts["study"]
+    wording = PLANE_WORDING if asked.get("kind") == "rendering" else WORDING
+    made = {name: arm.get("settings") for name, arm in facts.get("arms", {}).items()}
+    if "hash" in facts and (study_hash(asked, wording) != facts["hash"] or made != asked.get("arms")):
+        raise UserError(f"{path} was changed after it was made (its hash differs): run the study again, or restore it.")
     return facts
 
 

@@ -24,7 +24,7 @@ from recombine.nets.backbone import Size
 from recombine.nets.decoders import DecoderSettings, check_decoder
 from recombine.nets.decoders.cnn import CNNSettings
 from recombine.settings import Settings
-from recombine.studies.base import BaseStudy, Mistaken
+from recombine.studies.base import PLANE_WORDING, BaseStudy, Mistaken
 from recombine.studies.names import ArmName, Limits, Question, Seeds, StudyName
 from recombine.tokenizers import TokenizerSettings, check_fits
 from recombine.training import TrainingSettings
@@ -177,11 +177,7 @@ class RenderingStudy(BaseStudy):
     seeds: Seeds = (0, 1, 2)
     arms: dict[ArmName, RenderingArm] = Field(min_length=1, description="what is compared: a name and its words")
 
-    wording: ClassVar[tuple[str, ...]] = (
-        "question",
-        "limits",
-        "measures",
-    )  # whatever is measured, the arms are the same
+    wording: ClassVar[tuple[str, ...]] = PLANE_WORDING
 
     @classmethod
     def mistakes(cls, parts: Mapping[str, Any]) -> Mistaken:
