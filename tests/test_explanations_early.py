@@ -127,6 +127,21 @@ def test_e1_says_which_study_answered_and_what_the_others_say(tmp_path: Path) ->
     first, second = sorted(("early", "objectives"), key=peak.EXPLANATION.studies.index)
     assert found.to_json()["study"] == first
     assert any(f"The same test on the study {second} (8 seeds): " in note for note in found.evidence)
+    assert found.elsewhere == ()  # it says the same
+
+
+def test_a_study_that_contradicts_the_answer_is_not_folded_away(tmp_path: Path) -> None:
+    """In early valid pictures change colour, in objectives fewer are valid: what one supports the other contradicts."""
+
+    def breaking(code: str, time: float, seed: int) -> Shares:
+        fewer = 1.0 if not far(code) else 1.0 - 0.6 * ramp(time, 0.3, 0.6) + 0.01 * lean(seed, "v")
+        return {"valid": min(fewer, ramp(time, 0, 0.1)), "colour": 1.0}
+
+    close = early(tmp_path, maskgit=peaked(0.4, (0.01, 0.01)))
+    other = objectives(tmp_path / "other", maskgit=breaking)
+    found = asked(peak.EXPLANATION, other, close)
+    assert len(found.elsewhere) == 1 and found.elsewhere[0] in found.evidence
+    assert "broken pictures: supported" in found.elsewhere[0]
 
 
 # E3

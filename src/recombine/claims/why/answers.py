@@ -149,6 +149,7 @@ class Answer:
     finding: Explained | None
     evidence: tuple[str, ...]  # sentences beside those of the outcomes; why not, where there is no finding
     limits: tuple[str, ...] = field(default=())
+    elsewhere: tuple[str, ...] = ()  # of the evidence: studies that clearly say otherwise of a rival
 
     @property
     def id(self) -> str:

@@ -32,18 +32,26 @@ def ask_why(one: Explanation, studies: Mapping[str, StudyTable]) -> Answer:
     first = next((other for other in best if other.word != "cannot tell"), best[0])
     evidence = [*first.notes, *(_same_on(other) for other in found if other is not first)]
     evidence += [sentence(str(reason)) for reason in reasons if isinstance(reason, NothingToExplain)]
+    elsewhere = [_same_on(other) for other in found if other is not first and _contradicts(other, first)]
     limits = [one.caveat] if one.caveat else []
     limits += [note for study in (first.study, *first.beside) for note in study.incomplete]
     limits += _otherwise(one, first, studies)
     limits += doubts(first.study, first.arms.values())
     limits += own_limits(first.study)
-    return Answer(one, first, tuple(evidence), tuple(limits))
+    return Answer(one, first, tuple(evidence), tuple(limits), tuple(elsewhere))
+
+
+def _contradicts(other: Explained, first: Explained) -> bool:
+    """Whether a rival that one study supports is contradicted by the other."""
+    said = {outcome.rival: outcome.word for outcome in first.outcomes}
+    clear = {"supported", "contradicted"}
+    return any({one.word, said.get(one.rival)} == clear for one in other.outcomes)
 
 
 def _same_on(other: Explained) -> str:
     said = "; ".join(f"{one.rival}: {one.word}" for one in other.outcomes)
     counted = f", {other.counted}" if other.counted else ""
-    return f"The same test on the study {other.study.name} ({other.ours.n} seeds{counted}): {said}."
+    return f"The same test on the study {other.study.name} ({other.ours.n} seeds{counted}): {other.answer} ({said}.)"
 
 
 def _otherwise(one: Explanation, first: Explained, studies: Mapping[str, StudyTable]) -> list[str]:

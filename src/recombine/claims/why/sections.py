@@ -70,7 +70,8 @@ def why_sections(answers: Sequence[Answer], home: Path) -> list[str]:
             f"![{answer.explanation.title}](results/{FIGURES}/{answer.id}.png)",
             *_digits(found.study),
             "\n".join(rivals),
-            *folded(answer.evidence),
+            f"**Otherwise elsewhere.** {' '.join(answer.elsewhere)}" if answer.elsewhere else "",
+            *folded(text for text in answer.evidence if text not in answer.elsewhere),
             *([f"**Limits.** {' '.join(limits)}"] if (limits := without_own(answer.limits, found.study)) else []),
             f"From {join(places)}: {arms}.",
         ]
