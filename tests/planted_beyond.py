@@ -82,6 +82,13 @@ def some_arms(study: Study, name: str, arms: Sequence[str]) -> Study:
     return Study.model_validate(words | {"name": name, "arms": {arm: words["arms"][arm] for arm in arms}})
 
 
+def told_loudly(study: Study) -> Study:
+    """The study loud with the arms of another: vectors begin with 1."""
+    words = study.resolved()
+    arms = {name: arm | {"conditioning": arm["conditioning"] | {"spread": 1.0}} for name, arm in words["arms"].items()}
+    return Study.model_validate(words | {"name": "loud", "arms": arms})
+
+
 def of_library(name: str) -> Study:
     study = load_study(name)
     assert isinstance(study, Study)

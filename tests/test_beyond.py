@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,18 @@ import pytest
 from typer.testing import CliRunner
 
 from planted import OBJECTIVES, REPRODUCED, plant
-from planted_beyond import by_arm, levels_of, of_library, plant_bridge, plant_shares, some_arms
+from planted_beyond import by_arm, levels_of, of_library, plant_bridge, plant_shares, some_arms, told_loudly
 from planted_cells import lean
 from recombine.claims.beyond.data import rare_and_common
-from recombine.claims.beyond.entries import Contrast, Entry, Over, together
+from recombine.claims.beyond.entries import Contrast, Entry, Found, Over, together
 from recombine.claims.beyond.figures import draw_entry
 from recombine.claims.beyond.jepa import own_control
 from recombine.claims.beyond.numbers import compare, families, listing
 from recombine.claims.beyond.questions import QUESTIONS, ask_beyond, look_beyond
-from recombine.claims.beyond.sections import by_probe
+from recombine.claims.beyond.sections import beyond_sections, by_probe
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
 from recombine.claims.page import page_text, write_page
-from recombine.claims.tables import open_study
+from recombine.claims.tables import NAMED, Measure, StudyTable, open_study
 from recombine.claims.verdicts import Untested
 from recombine.cli import app
 from recombine.judges.statistics import Difference, holm, paired
@@ -169,6 +170,22 @@ def test_the_probe_alone_is_told_beside(tmp_path: Path) -> None:
     assert "DiT on VQ tokens, large (1)" not in by_probe(probe)
     told_json = {one["name"]: one["by_probe"] for one in probe.to_json()["comparisons"]}
     assert told_json["DiT on VQ tokens, large (1)"] == pytest.approx(0, abs=0.02)
+
+
+def test_where_nothing_is_right_and_valid_the_probe_still_answers(tmp_path: Path) -> None:
+    """Arms that draw too few valid pictures of what they were trained on are not compared by these, but named."""
+    studies = open_studies([plant_shares(tmp_path / "spread", spread_study(), by_arm(SPREAD))])
+    plain = next(one for one in QUESTIONS if one.id == "B1")
+
+    def named_alone(given: Mapping[str, StudyTable], measure: Measure) -> Found:
+        if measure.column != NAMED:
+            raise Untested("no arm has learned what it was trained on")
+        return plain.judge(given, measure)
+
+    entry = ask_beyond(replace(plain, judge=named_alone), studies)
+    assert entry.found is None and entry.word == "no answer yet" and entry.named
+    text = "\n".join(beyond_sections([entry], tmp_path))
+    assert "No arm has learned what it was trained on. By the probe alone, valid or not: higher for DiT" in text
 
 
 # B2
@@ -425,6 +442,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     search(results / "jepa", {"early-layers": 0.25})
     confirm(results / "jepa-confirm", {"early-layers": 0.15})
     plant_bridge(results / "bridge", {"cnn": 0.1, "dit-pixels": 0.9})
+    plant_shares(results / "loud", told_loudly(OBJECTIVES), by_arm({"maskgit": 0.0}))
+    plant_shares(results / "jepa-published", of_library("jepa-published"), by_arm({"loud": 0.0}), seeds=range(8, 16))
     return place
 
 
@@ -484,7 +503,7 @@ def test_json_keeps_the_contract(home: Path) -> None:
     found = json.loads(done.output)
     assert [one["id"] for one in found] == [claim.id for claim in CLAIMS]
     entries = {entry["id"]: entry for one in found for entry in one["beyond"]}
-    assert list(sorted(entries)) == [one.id for one in QUESTIONS]
+    assert sorted(entries) == sorted(one.id for one in QUESTIONS)
     for entry in entries.values():
         assert {"id", "statement", "published", "ours", "interval", "seeds", "verdict"} <= set(entry)
         assert entry["published"] is None and entry["interval"][0] <= entry["ours"] <= entry["interval"][1]
@@ -496,7 +515,7 @@ def test_json_keeps_the_contract(home: Path) -> None:
 def test_the_command_prints_the_answers(home: Path) -> None:
     done = CliRunner().invoke(app, ["claims", *map(str, folders(home))])
     assert done.exit_code == 0, done.output
-    assert "Beyond the papers" in done.output and all(f"│ {one.id} │" in done.output for one in QUESTIONS)
+    assert "Beyond the papers" in done.output and all(f"│ {one.id:<3} │" in done.output for one in QUESTIONS)
 
 
 def test_a_figure_needs_an_answer(tmp_path: Path) -> None:

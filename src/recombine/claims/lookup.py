@@ -10,12 +10,12 @@ from typing import Any
 from recombine.claims.tables import FAR, Arm, StudyTable
 
 STUDIES = {
-    "C1": ("objectives-long", "objectives", "discrete", "as_published"),
+    "C1": ("objectives-long", "objectives", "discrete", "as_published", "loud"),
     "C2": ("tokenizers", "objectives-long", "objectives", "as_published"),
     "C3": ("conditioning",),
-    "C4": ("objectives-long", "objectives", "jepa", "as_published"),
+    "C4": ("objectives-long", "objectives", "jepa", "as_published", "loud"),
     "C5": ("jepa-layers", "jepa"),
-    "E1": ("early", "objectives-long", "objectives", "spread", "discrete", "jepa", "as_published"),
+    "E1": ("early", "objectives-long", "objectives", "spread", "discrete", "jepa", "as_published", "loud"),
     "E2": ("conditioning",),
     "E3": ("tokenizers", "objectives-long", "objectives", "as_published", "early"),
 }

@@ -160,11 +160,16 @@ class Entry:
     found: Found | None
     why: str = ""  # why there is no answer, a sentence
     limits: tuple[str, ...] = field(default=())
-    named: tuple[Contrast, ...] = ()  # the comparisons again, counting what the probe alone names right, valid or not
+    by_probe: Found | None = None  # the same again, counting what the probe alone names right, valid or not
 
     @property
     def id(self) -> str:
         return self.asked.id
+
+    @property
+    def named(self) -> tuple[Contrast, ...]:
+        """The comparisons by the probe alone."""
+        return self.by_probe.contrasts if self.by_probe else ()
 
     @property
     def word(self) -> str:

@@ -112,7 +112,7 @@ def _curves(axes: Any, panel: Curves) -> None:
 
 def _names(axes: Any) -> None:
     """The families' names in their colours, between title and panel."""
-    place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 0.985), "ncols": 4, "borderpad": 0, "frameon": False}
+    place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 0.985), "ncols": 6, "borderpad": 0, "frameon": False}
     words = {"fontsize": 8, "labelcolor": "linecolor", "handlelength": 0, "handletextpad": 0, "columnspacing": 1.0}
     legend = axes.legend(**place, **words)
     for handle in legend.legend_handles:

@@ -30,6 +30,7 @@ NAMES = {
 }
 TOKENS = {"vqvae": "VQ tokens", "vae": "VAE tokens", "pixels": "pixels"}
 COLOURS = {"dit": "blue", "maskgit": "red", "givt": "violet", "mar": "ochre"}
+JEPA_COLOUR = "pink"
 OTHERS = ("green", "grey", "pink", "ochre")
 
 Family = list[Arm]
@@ -52,14 +53,19 @@ def families(study: StudyTable, setting: str) -> dict[str, Family]:
 
 
 def label_all(arms: Sequence[Arm]) -> list[str]:
-    """ "DiT", with its tokens where another arm has the same generator on others, and its own name where that is not
-    enough."""
-    kinds = [str(arm.setting("generator.kind")) for arm in arms]
+    """ "DiT" or "MaskGIT + JEPA", with its tokens where another arm has the same on others, and its own name where that
+    is not enough."""
+    kinds = [_kind(arm) for arm in arms]
     found = []
     for arm, kind in zip(arms, kinds, strict=True):
         tokens = TOKENS.get(str(arm.setting("tokenizer.kind")), "")
-        found.append(NAMES.get(kind, kind) + (f" on {tokens}" if kinds.count(kind) > 1 else ""))
+        found.append(kind + (f" on {tokens}" if kinds.count(kind) > 1 else ""))
     return [arm.name if found.count(name) > 1 else name for arm, name in zip(arms, found, strict=True)]
+
+
+def _kind(arm: Arm) -> str:
+    kind = str(arm.setting("generator.kind"))
+    return NAMES.get(kind, kind) + (" + JEPA" if arm.setting("jepa") else "")
 
 
 def colours(arms: Mapping[str, Arm]) -> dict[str, str]:
@@ -67,7 +73,7 @@ def colours(arms: Mapping[str, Arm]) -> dict[str, str]:
     found: dict[str, str] = {}
     spare = iter(OTHERS * len(arms))
     for label, arm in arms.items():
-        own = COLOURS.get(str(arm.setting("generator.kind")), "")
+        own = JEPA_COLOUR if arm.setting("jepa") else COLOURS.get(str(arm.setting("generator.kind")), "")
         found[label] = own if own and own not in found.values() else next(c for c in spare if c not in found.values())
     return found
 
@@ -190,7 +196,7 @@ def compare(
     Raises Untested where there is no pair, or one shares too few seeds. `where` names the studies.
     """
     if not pairs:
-        raise Untested(f"{where} has no two arms to compare that have learned what they were trained on")
+        raise Untested(f"no two arms of {where} that differ as asked have learned what they were trained on")
     shared = {label: sorted(set(a) & set(b)) for label, (a, b) in pairs.items()}
     fewest = min(map(len, shared.values()))
     if fewest < FEWEST_SEEDS.value:
@@ -234,6 +240,11 @@ def listing(contrasts: Iterable[Contrast], short: str = "") -> str:
     for one in contrasts:
         groups[one.word].append(f"{one.label.replace(short, '') if short else one.label}, {one.text}")
     return "; ".join(f"{words[word]} {join(texts)}" for word, texts in groups.items() if texts)
+
+
+def with_word(one: Contrast) -> str:
+    """ "+58 points (+46 to +70, higher)"; a comparison has an interval, since one of few seeds is not made."""
+    return f"{one.text[:-1]}, {one.word})"
 
 
 def chip(contrasts: Sequence[Contrast], yes: str, no: str, *effects: Said) -> tuple[str, Tone]:

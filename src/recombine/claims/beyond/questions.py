@@ -6,15 +6,17 @@ from typing import Any
 from recombine.claims.asking import BY_PROBE, doubts, own_limits, sentence
 from recombine.claims.beyond.bridge import B8
 from recombine.claims.beyond.data import B2, B4, B5
-from recombine.claims.beyond.entries import Contrast, Entry, Found, Question
+from recombine.claims.beyond.entries import Entry, Found, Question
 from recombine.claims.beyond.jepa import B7
+from recombine.claims.beyond.jepa_published import B10
+from recombine.claims.beyond.loud import B9
 from recombine.claims.beyond.tokens import B6
 from recombine.claims.beyond.told import B1, B3
 from recombine.claims.tables import NAMED, Measure, StudyTable
 from recombine.claims.verdicts import Untested
 from recombine.report.reading import some
 
-QUESTIONS: tuple[Question, ...] = (B1, B2, B3, B4, B5, B6, B7, B8)
+QUESTIONS: tuple[Question, ...] = (B1, B2, B3, B4, B5, B6, B7, B8, B9, B10)
 
 
 def look_beyond(studies: Mapping[str, StudyTable], questions: Sequence[Question] = QUESTIONS) -> list[Entry]:
@@ -26,20 +28,26 @@ def ask_beyond(one: Question, studies: Mapping[str, StudyTable]) -> Entry:
     try:
         found = one.judge(studies, Measure())
     except Untested as reason:
-        return Entry(one, None, sentence(str(reason)))
+        return Entry(one, None, sentence(str(reason)), by_probe=_by_probe(one, studies)[0])
     limits = [note for study in found.studies for note in study.incomplete]
     limits += found.limits
-    named: tuple[Contrast, ...] = ()
+    named = None
     if not found.studies[0].is_plane:  # there every cell is judged once, at the end and by one measure
-        try:
-            named = one.judge(studies, Measure(NAMED)).contrasts
-        except Untested as reason:
-            limits.append(f"{BY_PROBE}, there is no answer: {reason}.")
+        named, why = _by_probe(one, studies)
+        limits += [f"{BY_PROBE}, there is no answer: {why}."] if why else []
         limits += _at_peaks(one, found, studies)
         few = [text for study in found.studies for text in doubts(study, study.finished.measured)]
         limits += list(dict.fromkeys(few))
     said = [text for study in found.studies if study.name in one.studies for text in own_limits(study)]
-    return Entry(one, found, limits=(*limits, *dict.fromkeys(said)), named=named)
+    return Entry(one, found, limits=(*limits, *dict.fromkeys(said)), by_probe=named)
+
+
+def _by_probe(one: Question, studies: Mapping[str, StudyTable]) -> tuple[Found | None, str]:
+    """What is found by the probe alone, or why nothing is."""
+    try:
+        return one.judge(studies, Measure(NAMED)), ""
+    except Untested as reason:
+        return None, str(reason)
 
 
 def _at_peaks(one: Question, found: Found, studies: Mapping[str, StudyTable]) -> list[str]:

@@ -48,11 +48,16 @@ def beyond_sections(entries: Sequence[Entry], home: Path) -> list[str]:
             by_probe(entry),
             f"![{entry.asked.title}](results/{FIGURES}/{entry.id}.png)",
             " ".join(found.notes),
+            *in_full_by_probe(entry),
             f"**Limits.** {' '.join(limits)}" if limits else "",
             f"From {join([source(study, home) for study in found.studies])}: {arms}.",
         ]
         parts += [paragraph for paragraph in section if paragraph]
-    waiting = [f"- {entry.id}, {entry.asked.title}: {entry.why}" for entry in entries if entry.found is None]
+    waiting = [
+        " ".join(filter(None, (f"- {entry.id}, {entry.asked.title}: {entry.why}", by_probe(entry))))
+        for entry in entries
+        if entry.found is None
+    ]
     return parts + (["Not answered yet:\n\n" + "\n".join(waiting)] if waiting else [])
 
 
@@ -66,6 +71,15 @@ def by_probe(entry: Entry) -> str:
         return f"By the probe alone, valid or not, {'none of them is' if rest > 1 else 'it is not'} clearly other."
     others = f"; no clear difference in the other{'' if rest == 1 else f' {rest}'}" if rest else ""
     return f"By the probe alone, valid or not: {listing(clear)}{others}."
+
+
+def in_full_by_probe(entry: Entry) -> list[str]:
+    """The whole answer by the probe alone, with the notes beside it: there for who looks."""
+    found = entry.by_probe
+    if found is None:
+        return []
+    text = " ".join((found.answer, *found.notes))
+    return [f"<details><summary>The whole answer by the probe alone</summary>\n\n{text}\n\n</details>"]
 
 
 def print_beyond(entries: Sequence[Entry]) -> None:
