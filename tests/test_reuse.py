@@ -61,6 +61,33 @@ def test_what_a_folder_has_is_not_trained_again(
         assert again == first[name]
 
 
+def test_a_folder_of_studies_gives_what_it_can(
+    small_study: Study,
+    finished: Path,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of decoders or of other code: passed over where the folder above was named, refused where it was itself."""
+    several = tmp_path / "results"
+    shutil.copytree(finished, several / "small")
+    shutil.copytree(LIBRARY / "rendering", several / "rendering")
+    shutil.copytree(LIBRARY / "precision", several / "precision")
+
+    def never(*_: Any) -> None:
+        raise AssertionError("a reused arm was trained")
+
+    monkeypatch.setattr(arms, "make_trainer", never)
+    run_study(renamed(small_study), tmp_path / "out", store, "cpu", [several])
+    said = capsys.readouterr()
+    assert "small: maskgit-again, dit-again" in " ".join((said.out + said.err).split())
+    with pytest.raises(UserError, match="gives other results"):
+        run_study(renamed(small_study), tmp_path / "no", store, "cpu", [several / "precision"])
+    with pytest.raises(UserError, match="holds no study"):
+        run_study(renamed(small_study), tmp_path / "nothing", store, "cpu", [tmp_path / "absent"])
+
+
 def test_other_seeds_and_other_settings_are_trained(
     small_study: Study, finished: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,5 +156,11 @@ def test_a_folder_that_lost_its_pictures_is_refused(
 def test_studies_of_decoders_are_refused(small_study: Study, store: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="study of decoders"):
         run_study(renamed(small_study), tmp_path / "out", store, "cpu", [LIBRARY / "rendering"])
-    with pytest.raises(UserError, match="shares arms by --store"):
-        run_study(load_study("demo-rendering"), tmp_path / "plane", store, "cpu", [LIBRARY / "rendering"])
+
+
+def test_a_study_of_decoders_says_that_it_reuses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("recombine.studies.rendering_run.run_rendering", lambda *_: tmp_path)
+    assert run_study(load_study("demo-rendering"), tmp_path / "out", tmp_path / "store", "cpu", [LIBRARY]) == tmp_path
+    assert "share arms by --store alone" in " ".join("".join(capsys.readouterr()).split())

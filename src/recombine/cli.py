@@ -82,7 +82,10 @@ def run(
     shrink: ShrinkOption = False,
     reuse: Annotated[
         list[Path] | None,
-        typer.Option("--reuse", help="Folder of a finished study: arms that it has are not trained again. Repeatable."),
+        typer.Option(
+            "--reuse",
+            help="Folder of a finished study, or of several: arms they have are not trained again. Repeatable.",
+        ),
     ] = None,
 ) -> None:
     """Run a study: train every arm with every seed, judge, and write the report.

@@ -51,7 +51,7 @@ def run_study(
     check_outside(study)
     if isinstance(study, RenderingStudy):
         if reuse:
-            raise UserError("--reuse is for studies of generators; a study of decoders shares arms by --store.")
+            say("Nothing is reused: studies of decoders share arms by --store alone.")
         from recombine.studies.rendering_run import run_rendering
 
         return run_rendering(study, out, kept, chosen)

@@ -35,7 +35,7 @@ def take_over(setting: Setting, folders: Sequence[Path]) -> None:
     wanted = {
         setting.store.key("arm", recipe): name for name, recipe in _recipes(setting, lambda _: setting.device).items()
     }
-    for folder in folders:
+    for folder in (one for given in folders for one in _studies_in(given)):
         facts = read_facts(folder)
         taken = []
         for name, recipe in _recipes_of(folder, facts, setting.store).items():
@@ -44,19 +44,33 @@ def take_over(setting: Setting, folders: Sequence[Path]) -> None:
                 continue
             setting.store.save("arm", recipe, _pictures(folder, name), _tables(folder, name, facts))
             taken.append(mine)
-        say(f"from {folder}: {', '.join(taken) if taken else 'nothing that this study lacks'}")
+        if taken or folder in folders:
+            say(f"from {folder}: {', '.join(taken) if taken else 'nothing that this study lacks'}")
+
+
+def _studies_in(folder: Path) -> list[Path]:
+    """The folder itself, or where it holds folders of studies, those of them whose arms can be reused."""
+    inside = sorted(path.parent for path in folder.glob("*/study.json"))
+    if (folder / "study.json").exists() or not inside:
+        return [folder]
+    return [one for one in inside if not _why_not(one, read_facts(one))]
+
+
+def _why_not(folder: Path, facts: dict[str, Any]) -> str:
+    """Why the arms of a finished study cannot be reused; empty where they can."""
+    if facts.get("kind") is not None:
+        return f"{folder} is a study of decoders, whose arms cannot be reused"
+    if facts.get("recipes") != RECIPES:
+        lacks = f"{folder / 'study.json'} has no `recipes` or others"
+        return f"{folder} was made by code that gives other results ({lacks})"
+    return ""
 
 
 def _recipes_of(folder: Path, facts: dict[str, Any], store: Store) -> dict[str, Recipe]:
     """The recipes of a finished study's arms; refused where they cannot be known."""
     path = folder / "study.json"
-    if facts.get("kind") is not None:
-        raise UserError(f"{folder} is a study of decoders, whose arms cannot be reused; leave it out of --reuse.")
-    if facts.get("recipes") != RECIPES:
-        raise UserError(
-            f"{folder} was made by code that gives other results ({path} has no `recipes` or others); "
-            "leave it out of --reuse."
-        )
+    if why := _why_not(folder, facts):
+        raise UserError(f"{why}; leave it out of --reuse.")
     try:
         study = Study.model_validate(facts["study"])
     except ValidationError as error:

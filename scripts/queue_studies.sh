@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Studies one after another on a machine that is lent for a while:
+#
+#     bash scripts/queue_studies.sh 3600 loud jepa-published my-study.yaml
+#
+# The queue works in the background and outlives the command, which waits for at most so many seconds, packs what is
+# finished into $PACKED (default: packed/) and says how far it is: an archive per finished study, and store.tar.gz, the
+# store without weights. Given again, the same command waits on, or begins where the queue was stopped. On a new machine,
+# put store.tar.gz back into packed/ first: what it holds is not made again. Arms that results/ has are not either.
+#
+# Run it in the root of the project, or of a copy without its history (then set RECOMBINE_COMMIT to the commit).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+if [ $# -lt 2 ] || ! [ "$1" -ge 0 ] 2>/dev/null; then
+    echo "usage: bash scripts/queue_studies.sh SECONDS STUDY... (a study is a name or a file; the same command goes on)" >&2
+    exit 2
+fi
+wait_for=$1 && shift
+export PACKED=${PACKED:-packed} PYTHONPATH="$PWD/src" PYTHONUNBUFFERED=1
+PYTHON=${PYTHON:-python3}
+ends=$(($(date +%s) + wait_for))
+mkdir -p runs/queue "$PACKED"
+
+at_work() { [ -f runs/queue/pid ] && kill -0 "$(cat runs/queue/pid)" 2>/dev/null; }
+
+work() { # one study after another; each has a log, and a line in done.txt
+    local study name began code reuse=()
+    if compgen -G 'results/*/study.json' >/dev/null; then reuse=(--reuse results); fi
+    for study in "$@"; do
+        name=$(basename "${study%.yaml}") began=$(date +%s)
+        "$PYTHON" -m recombine.cli run "$study" --out "runs/$name" --store runs/store "${reuse[@]}" \
+            >"runs/queue/$name.log" 2>&1
+        code=$?
+        echo "$name: $([ $code -eq 0 ] && echo finished || echo "stopped with code $code") after $(($(date +%s) - began)) s" \
+            >>runs/queue/done.txt
+    done
+}
+
+if ! at_work; then
+    if [ ! -d runs/store ] && [ -f "$PACKED/store.tar.gz" ]; then tar xzf "$PACKED/store.tar.gz" -C runs || exit 1; fi
+    : >runs/queue/done.txt
+    export -f work
+    export PYTHON
+    # A session of its own, so that it outlives this command and the shell that gave it.
+    setsid nohup bash -c 'work "$@"' queue "$@" >runs/queue/queue.log 2>&1 &
+    echo $! >runs/queue/pid
+    sleep 1
+fi
+while at_work && [ "$(date +%s)" -lt "$ends" ]; do sleep 1; done
+
+# Whole or not at all: an archive that a kill cut short must not replace a good one.
+pack() { tar czf "$PACKED/.$1.partial" "${@:2}" && mv "$PACKED/.$1.partial" "$PACKED/$1.tar.gz"; }
+[ -d runs/store ] && pack store --exclude='weights-*' --exclude='*.work' --exclude='.*' -C runs store
+for facts in runs/*/study.json; do
+    [ -f "$facts" ] || continue
+    name=$(basename "$(dirname "$facts")")
+    pack "$name" --exclude=report.html --exclude=store -C runs "$name"
+done
+pack logs -C runs queue
+cat runs/queue/done.txt
+for log in $(ls -t runs/queue/*.log | head -1); do echo "--- $log" && tail -c 800 "$log"; done
+if at_work; then echo "The queue goes on; the same command waits for it."; else echo "The queue is done."; fi

@@ -1,0 +1,72 @@
+"""scripts/queue_studies.sh: goes on in the background, packs what is finished, and takes it up on another machine."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from recombine.runner import run_study
+from recombine.studies.spec import Study
+
+ROOT = Path(__file__).parents[1]
+
+
+def machine(folder: Path, study: Study) -> Path:
+    """A copy of the project with its script, its code, and one study."""
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "results").mkdir()
+    shutil.copy(ROOT / "scripts" / "queue_studies.sh", folder / "scripts")
+    (folder / "src").symlink_to(ROOT / "src")
+    (folder / "small.yaml").write_text(yaml.safe_dump(study.resolved(), sort_keys=False))
+    return folder
+
+
+def queue(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["bash", str(folder / "scripts" / "queue_studies.sh"), *words],
+        env=os.environ | {"PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    return f"{done.returncode} {done.stdout}{done.stderr}"
+
+
+def names(archive: Path) -> list[str]:
+    with tarfile.open(archive) as packed:
+        return packed.getnames()
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
+def test_the_queue_goes_on_packs_and_is_taken_up_elsewhere(
+    small_study: Study, shared_store: Path, tmp_path: Path
+) -> None:
+    run_study(small_study, tmp_path / "before", shared_store, "cpu")  # tokenizer, probe, judge and arms are made once
+    first = machine(tmp_path / "first", small_study)
+    (first / "packed").mkdir()
+    with tarfile.open(first / "packed" / "store.tar.gz", "w:gz") as packed:
+        packed.add(shared_store, "store", filter=lambda one: None if "/weights-" in one.name else one)
+    assert "The queue goes on" in queue(first, "0", "small.yaml", "no-such-study")
+    said = queue(first, "300", "small.yaml", "no-such-study")
+    assert "small: finished after" in said and "no-such-study: stopped with code 2" in said
+    assert "The queue is done." in said and said.startswith("0 ")
+    inside = names(first / "packed" / "small.tar.gz")
+    assert "small/study.json" in inside and "small/results.parquet" in inside and "small/report.html" not in inside
+    kept = names(first / "packed" / "store.tar.gz")
+    assert any(name.startswith("store/arm-") for name in kept) and not any("weights-" in name for name in kept)
+    log = (first / "runs" / "queue" / "small.log").read_text()
+    assert "steps of" not in log  # no arm was trained again
+    assert not list((first / "packed").glob(".*"))
+
+
+def test_a_wrong_call_is_told_how(tmp_path: Path, small_study: Study) -> None:
+    there = machine(tmp_path / "there", small_study)
+    for words in ((), ("small.yaml",), ("soon", "small.yaml"), ("10",)):
+        assert queue(there, *words).startswith("2 usage: bash scripts/queue_studies.sh SECONDS STUDY")
+    assert not (there / "runs").exists()
