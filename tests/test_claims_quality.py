@@ -52,9 +52,12 @@ def test_the_page_tells_least_and_most_and_all(tmp_path: Path) -> None:
     assert (
         "**Of trained combinations:** Fréchet distance 0.20 (`maskgit`) to 0.60 (`dit-vq`), fresh images 0.50" in text
     )
-    assert "copied 10\u00a0% (`maskgit`) to 30\u00a0% (`dit-vq`), fresh images 25\u00a0%." in text
+    assert "copied 10.0\u00a0% (`maskgit`) to 30.0\u00a0% (`dit-vq`), fresh images 25.0\u00a0%." in text
     for level in ("trained", "level-1", "level-2"):
-        assert text.count(f"| {level} | `maskgit` | ") == 1 and f"| {level} | *fresh images* | 0.50 |" in text
+        assert (
+            text.count(f"| {level} | `maskgit` | ") == 1
+            and f"| {level} | *fresh images (copied: redrawn)* | 0.50 |" in text
+        )
     assert all(ABOUT[metric].title in text for metric in SHOWN) and ABOUT["density"].title not in text
     picture = tmp_path / "results" / "figures" / "quality-objectives.png"
     first = picture.read_bytes()

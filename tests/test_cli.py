@@ -155,6 +155,17 @@ def test_run_hands_everything_to_the_runner(
     assert call(monkeypatch, "run", "study.yaml", "--device", "abacus") == 2
 
 
+def test_a_dry_run_tells_what_would_be_reused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = Path(__file__).parents[1] / "results"
+    words = ("run", "spread", "--dry-run", "--no-forecast", "--reuse")
+    assert call(monkeypatch, *words, str(results / "objectives")) == 0  # made on a GPU, in another precision
+    assert "none of its arms equals one of this study" in " ".join("".join(capsys.readouterr()).split())
+    assert call(monkeypatch, *words, str(results / "nowhere")) == 2
+    assert "nowhere does not exist; give --reuse" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("error", "code", "says"),
     [

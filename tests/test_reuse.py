@@ -84,7 +84,7 @@ def test_a_folder_of_studies_gives_what_it_can(
     assert "small: maskgit-again, dit-again" in " ".join((said.out + said.err).split())
     with pytest.raises(UserError, match="gives other results"):
         run_study(renamed(small_study), tmp_path / "no", store, "cpu", [several / "precision"])
-    with pytest.raises(UserError, match="holds no study"):
+    with pytest.raises(UserError, match="absent does not exist"):
         run_study(renamed(small_study), tmp_path / "nothing", store, "cpu", [tmp_path / "absent"])
 
 

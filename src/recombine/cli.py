@@ -107,6 +107,8 @@ def run(
         from recombine.studies.outside import check_outside
 
         check_outside(loaded)
+        if reuse:
+            _say_reused(loaded, device, reuse)
         typer.echo(yaml.safe_dump(loaded.resolved(), sort_keys=False, allow_unicode=True), nl=False)
         if with_forecast:
             _say_forecast(loaded, device)
@@ -316,6 +318,21 @@ def _print_version() -> None:
         typer.echo(installed("recombine"))
     except PackageNotFoundError:
         typer.echo("not installed (run from its source)")
+
+
+def _say_reused(study: "AnyStudy", device: Device, folders: Sequence[Path]) -> None:
+    """Which arms would be taken over; refuses what a run would refuse."""
+    from tempfile import TemporaryDirectory
+
+    from recombine.runner import pick_device
+    from recombine.studies.reuse import take_over
+    from recombine.studies.spec import Study
+    from recombine.studies.stages import open_setting
+    from recombine.studies.store import Store
+
+    if isinstance(study, Study):
+        with TemporaryDirectory() as empty:
+            take_over(open_setting(study, Store(empty), pick_device(device.value)), folders)
 
 
 def _say_forecast(study: "AnyStudy", device: Device) -> None:

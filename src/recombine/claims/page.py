@@ -317,14 +317,14 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
         study = studies[name]
         facts = study.finished.facts
         versions, machine = study.finished.part("versions"), study.finished.part("hardware")
-        seconds = study.finished.part("seconds").get("total")
+        seconds, taken = _own_seconds(study)
         device = machine.get("gpu") or f"{machine.get('cores', '?')} {machine.get('machine', '')} CPU cores"
         said = [
             f"`{facts.get('command') or 'command not recorded'}`",
             f"code {join(_codes(study))}",
             f"torch {versions.get('torch') or 'not recorded'}",
             str(device),
-            *([duration(float(seconds))] if isinstance(seconds, int | float) else []),
+            *([duration(seconds) + taken] if seconds is not None else []),
             _extent(study),
         ]
         used = "" if name in _read_from() else " No claim is judged from it."
@@ -332,6 +332,22 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
         own = f" *Its limits:* {study.finished.limits}" if name in _read_from() and study.finished.limits else ""
         parts.append(f"- [{name}]({relative(study.folder, home)}): {', '.join(said)}.{used}{missing}{own}")
     return parts[0] + "\n\n" + "\n".join(parts[1:])
+
+
+def _own_seconds(study: StudyTable) -> tuple[float | None, str]:
+    """What the study took itself, and in words which arms were taken over from others."""
+    seconds = study.finished.part("seconds")
+    total = seconds.get("total")
+    if not isinstance(total, int | float):
+        return None, ""
+    taken = {
+        name: str(arm["taken_from"])
+        for name, arm in study.finished.part("arms").items()
+        if isinstance(arm, dict) and arm.get("taken_from")
+    }
+    own = total - sum(float(seconds.get(f"arm {name}") or 0) for name in taken)
+    others = join(sorted(set(taken.values()))) if taken else ""
+    return own, f" without the {len(taken)} arms taken over from {others}" if taken else ""
 
 
 def _codes(study: StudyTable) -> list[str]:

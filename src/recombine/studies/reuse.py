@@ -37,19 +37,27 @@ def take_over(setting: Setting, folders: Sequence[Path]) -> None:
     }
     for folder in (one for given in folders for one in _studies_in(given)):
         facts = read_facts(folder)
-        taken = []
+        equal, taken = [], []
         for name, recipe in _recipes_of(folder, facts, setting.store).items():
             mine = wanted.get(setting.store.key("arm", recipe))
-            if mine is None or setting.store.has("arm", recipe):
+            if mine is None:
                 continue
-            setting.store.save("arm", recipe, _pictures(folder, name), _tables(folder, name, facts))
-            taken.append(mine)
-        if taken or folder in folders:
-            say(f"from {folder}: {', '.join(taken) if taken else 'nothing that this study lacks'}")
+            equal.append(mine)
+            if not setting.store.has("arm", recipe):
+                setting.store.save("arm", recipe, _pictures(folder, name), _tables(folder, name, facts))
+                taken.append(mine)
+        if taken:
+            say(f"from {folder}: {', '.join(taken)}")
+        elif folder in folders:
+            none = "none of its arms equals one of this study in settings, seeds, tokenizers, judge and precision"
+            say(f"from {folder}: {'all that it could give is in the store already' if equal else none}")
 
 
 def _studies_in(folder: Path) -> list[Path]:
     """The folder itself, or where it holds folders of studies, those of them whose arms can be reused."""
+    if not folder.is_dir():
+        is_what = "is a file" if folder.exists() else "does not exist"
+        raise UserError(f"{folder} {is_what}; give --reuse the folder of a finished study, or of several.")
     inside = sorted(path.parent for path in folder.glob("*/study.json"))
     if (folder / "study.json").exists() or not inside:
         return [folder]
@@ -61,7 +69,7 @@ def _why_not(folder: Path, facts: dict[str, Any]) -> str:
     if facts.get("kind") is not None:
         return f"{folder} is a study of decoders, whose arms cannot be reused"
     if facts.get("recipes") != RECIPES:
-        lacks = f"{folder / 'study.json'} has no `recipes` or others"
+        lacks = f"{folder / 'study.json'} has no `recipes`, or other ones"
         return f"{folder} was made by code that gives other results ({lacks})"
     return ""
 

@@ -78,6 +78,7 @@ class Over:
     axis: str
     ticks: tuple[str, ...]
     lines: tuple[Line, ...]
+    names: bool = True  # whether the families' names stand above it
 
 
 @dataclass(frozen=True)

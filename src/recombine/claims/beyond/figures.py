@@ -6,12 +6,13 @@ or neither composes.
 
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from recombine.claims.beyond.entries import Curves, Entry, Gains, Over, Panel, Rows, Said, Tone
+from recombine.claims.beyond.entries import Curves, Entry, Found, Gains, Over, Panel, Rows, Said, Tone
 from recombine.claims.figures import COLOURS, GRID, HIGH, INK, QUIET, WIDE, band, bare, over_steps, row, titled
 from recombine.files import write_atomic
 from recombine.judges.statistics import interval
@@ -36,10 +37,11 @@ def draw_entry(entry: Entry, path: Path) -> Path:
     with matplotlib.rc_context({"font.family": "DejaVu Sans", "figure.facecolor": "white"}):
         figure = Figure(figsize=(WIDE, HIGH), dpi=150)
         FigureCanvasAgg(figure)
-        names = [_room(panel) for panel in found.panels]
+        panels = _panels(entry, found)
+        names = [_room(panel) for panel in panels]
         free = RIGHT - LEFT - sum(names) - GAP * (len(names) - 1)
         begin, wide = LEFT, free / len(names)
-        for panel, room in zip(found.panels, names, strict=True):
+        for panel, room in zip(panels, names, strict=True):
             axes = figure.add_axes((begin + room, BOTTOM, wide, TALL))
             axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=8 if not _legend(panel) else 22)
             _draw(axes, panel, {one.label: one.test.mean for one in entry.named})
@@ -50,6 +52,17 @@ def draw_entry(entry: Entry, path: Path) -> Path:
         figure.savefig(buffer, format="png", metadata={"Software": None})
     write_atomic(path, buffer.getvalue())
     return path
+
+
+def _panels(entry: Entry, found: Found) -> tuple[Panel, ...]:
+    """The finding's, and after shares over what was turned the same by the probe alone: where few pictures are valid,
+    a difference shows there."""
+    first, *others = found.panels
+    named = entry.by_probe.panels[0] if entry.by_probe else None
+    if isinstance(first, Over) and isinstance(named, Over):
+        right = replace(first, title=f"{first.title}, right and valid")
+        return (right, replace(named, title=f"{first.title}, by the probe alone", names=False), *others)
+    return found.panels
 
 
 def _labels(panel: Panel) -> list[str]:
@@ -100,7 +113,8 @@ def _over(axes: Any, panel: Over) -> None:
     axes.set_xlabel(panel.axis, fontsize=9, color=QUIET, labelpad=3)
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     bare(axes)
-    _names(axes)
+    if panel.names:
+        _names(axes)
 
 
 def _curves(axes: Any, panel: Curves) -> None:

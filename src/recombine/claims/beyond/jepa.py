@@ -67,8 +67,10 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     outcome = (
         f"{some(helping)} clearly {'raises' if len(helping) == 1 else 'raise'} level-2"
         if helping
-        else f"none clearly raises level-2, so JEPA did not help in {where}"
+        else f"none clearly raises level-2, so JEPA {_no_help(contrasts)} in {where}"
     )
+    lower = [f"{one.label} ({one.text})" for one in contrasts if one.word == "lower"]
+    outcome += f"; {some(lower)} clearly {'lowers' if len(lower) == 1 else 'lower'} it" if lower else ""
     after = f"confirmed on fresh seeds: {confirmed.text}" if confirmed is not None else unconfirmed
     if confirmed is not None and confirmed.word != "higher":
         after = f"on fresh seeds it is not confirmed: {confirmed.text}"
@@ -160,7 +162,12 @@ def _word(
     if helping:
         return "not confirmed yet", "open"
     ruled_out = all(one.word != "not clear" for one in contrasts)
-    return f"did not help in {count} settings", "none" if ruled_out else "open"
+    return f"{_no_help(contrasts)} in {count} settings", "none" if ruled_out else "open"
+
+
+def _no_help(contrasts: tuple[Contrast, ...]) -> str:
+    """Only where every comparison is clear is it said that there was no help."""
+    return "did not clearly help" if any(one.word == "not clear" for one in contrasts) else "did not help"
 
 
 def _label(arm: Arm) -> str:

@@ -14,8 +14,8 @@ from recombine.report.words import join
 TITLE = "Beyond the papers"
 HEAD = (
     "Questions that no paper asks, each answered by comparisons that were fixed in the code before the runs: paired by "
-    "seed, Holm-corrected within an entry, with 95 % intervals "
-    "([how](docs/claims.md#beyond-the-papers))."
+    "seed, with 95 % intervals of each by itself; the words (higher, lower, not clear) go by p-values that are "
+    "Holm-corrected within an entry ([how](docs/claims.md#beyond-the-papers))."
 )
 
 

@@ -104,7 +104,7 @@ def weak_conditioning(sizes: Sizes, column: str, falls: bool) -> tuple[Outcome, 
     if not sizes.larger:
         return _open(f"In {small.study.name} class vectors begin with one size only; the study spread asks it."), ""
     answer = f"That is with class vectors that begin small ({low}); "
-    unknown = f"{answer}whether it falls with larger ones too cannot be told."
+    unknown = f"{answer}whether it falls as far with {EQUAL:g} cannot be told."
     if equal is None:
         return _open(f"No other arm of {small.study.name} differs only in vectors that begin at {EQUAL:g}."), unknown
     if not falls:
