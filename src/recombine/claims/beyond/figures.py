@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from recombine.claims.beyond.entries import Curves, Entry, Found, Gains, Over, Panel, Rows, Said, Tone
+from recombine.claims.beyond.entries import Contrast, Curves, Entry, Found, Gains, Over, Panel, Rows, Said, Tone
 from recombine.claims.figures import COLOURS, GRID, HIGH, INK, QUIET, WIDE, band, bare, over_steps, row, titled
 from recombine.files import write_atomic
 from recombine.judges.statistics import interval
@@ -20,6 +20,7 @@ from recombine.judges.statistics import interval
 CHIPS: dict[Tone, str] = {"clear": "#1a7f37", "none": "#6b7280", "open": "#b26a00"}
 SAID: dict[Said, str] = {"higher": "green", "lower": "red", "alike": "grey"}
 SAID |= {"not clear": "ochre", "neither composes": "ochre"}
+LEGEND = "green higher, red lower, grey alike, ochre not clear"
 LETTER = 0.0056  # width of a letter of a row's name at 9 points, as a share of the figure
 LEAST = 10  # points shown on both sides of 0, so that noise does not fill a panel
 LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.56
@@ -44,7 +45,7 @@ def draw_entry(entry: Entry, path: Path) -> Path:
         for panel, room in zip(panels, names, strict=True):
             axes = figure.add_axes((begin + room, BOTTOM, wide, TALL))
             axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=8 if not _legend(panel) else 22)
-            _draw(axes, panel, {one.label: one.test.mean for one in entry.named})
+            _draw(axes, panel, {one.label: one for one in entry.named})
             begin += room + wide + GAP
         titled(figure, f"{entry.id}  {entry.asked.title}", entry.word, CHIPS[found.tone], entry.asked.question,
                f"{entry.asked.compares}; {found.ours.n} seeds")  # fmt: skip
@@ -80,8 +81,8 @@ def _legend(panel: Panel) -> bool:
     return isinstance(panel, Over | Curves)
 
 
-def _draw(axes: Any, panel: Panel, named: Mapping[str, float]) -> None:
-    """`named`: the mean difference of each comparison by the probe alone."""
+def _draw(axes: Any, panel: Panel, named: Mapping[str, Contrast]) -> None:
+    """`named`: each comparison by the probe alone."""
     if isinstance(panel, Over):
         _over(axes, panel)
     elif isinstance(panel, Curves):
@@ -146,7 +147,7 @@ def _rows(axes: Any, panel: Rows) -> None:
     _label_rows(axes, [(one.label, COLOURS[one.colour]) for one in panel.rows])
 
 
-def _gains(axes: Any, panel: Gains, named: Mapping[str, float]) -> None:
+def _gains(axes: Any, panel: Gains, named: Mapping[str, Contrast]) -> None:
     """Differences in points around 0: seeds as dots, the mean with its interval; hollow, the mean by the probe."""
     count = len(panel.contrasts)
     small = count > 10
@@ -160,13 +161,16 @@ def _gains(axes: Any, panel: Gains, named: Mapping[str, float]) -> None:
         size = 4.5 if small else 7
         axes.plot(100 * one.test.mean, place, "o", color=colour, markersize=size, markeredgecolor="white", zorder=5)
         if one.label in named:
-            hollow = {"markerfacecolor": "white", "markeredgecolor": colour, "markeredgewidth": 1.2}
-            axes.plot(100 * named[one.label], place, "o", markersize=size, zorder=4, **hollow)
+            other = named[one.label]
+            edge = COLOURS[SAID[other.word]]
+            hollow = {"markerfacecolor": "white", "markeredgecolor": edge, "markeredgewidth": 1.2}
+            axes.plot(100 * other.test.mean, place, "o", markersize=size, zorder=4, **hollow)
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, -LEAST), max(high, LEAST))
     axes.axvline(0, color=INK, linewidth=0.9, zorder=1)
     hollow_too = any(one.label in named for one in panel.contrasts)
-    axes.set_xlabel("points   ○ by a probe alone" if hollow_too else "points", fontsize=9, color=QUIET, labelpad=3)
+    key = f"points{'   ○ by a probe alone' if hollow_too else ''}\n{LEGEND}"
+    axes.set_xlabel(key, fontsize=8.5, color=QUIET, labelpad=3)
     axes.locator_params(axis="x", nbins=5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:+.0f}".replace("-", "\u2212") if value else "0")
     _label_rows(axes, [(one.label, COLOURS[SAID[one.word]]) for one in panel.contrasts], 7 if small else 9)

@@ -59,7 +59,7 @@ def _at_peaks(one: Question, found: Found, studies: Mapping[str, StudyTable]) ->
         return [f"{words}, there is no answer: {reason}."]
     now = {contrast.label: contrast.word for contrast in found.contrasts}
     changed = [
-        f"{contrast.label} ({contrast.word}, {contrast.text.split(' (')[0]})"
+        f"{contrast.label} ({contrast.text.split(' (')[0]}: {contrast.word} in place of {now.get(contrast.label, 'none')})"
         for contrast in other.contrasts
         if contrast.word != now.get(contrast.label)
     ]
