@@ -50,18 +50,18 @@ def _by_probe(one: Question, studies: Mapping[str, StudyTable]) -> tuple[Found |
         return None, str(reason)
 
 
-def _at_peaks(one: Question, found: Found, studies: Mapping[str, StudyTable]) -> list[str]:
+def _at_peaks(asked: Question, found: Found, studies: Mapping[str, StudyTable]) -> list[str]:
     """Where it would be said otherwise of a comparison at each seed's peak, that it would."""
     words = "Judged at each seed's peak"
     try:
-        other = one.judge(studies, Measure(when="peak"))
+        other = asked.judge(studies, Measure(when="peak"))
     except Untested as reason:
         return [f"{words}, there is no answer: {reason}."]
     now = {contrast.label: contrast.word for contrast in found.contrasts}
     changed = [
-        f"{contrast.label} ({contrast.text.split(' (')[0]}: {contrast.word} in place of {now.get(contrast.label, 'none')})"
-        for contrast in other.contrasts
-        if contrast.word != now.get(contrast.label)
+        f"{one.label} ({one.text.split(' (')[0]}: {one.word} in place of {now.get(one.label, 'none')})"
+        for one in other.contrasts
+        if one.word != now.get(one.label)
     ]
     return [f"{words}, it would be said otherwise of {some(changed)}."] if changed else []
 
