@@ -3,6 +3,9 @@
 #
 #     bash scripts/queue_studies.sh 3600 loud jepa-published my-study.yaml
 #
+# With LANES=2 two are at work at a time, each taking the next that waits: a study leaves a large GPU partly idle, where its
+# kernels are small and while it judges (benchmarks/LOG.md says what that gains).
+#
 # The queue works in the background and outlives the command, which waits for at most so many seconds, packs what is
 # finished into $PACKED (default: packed/) and says how far it is: an archive per finished study, and store.tar.gz, the
 # store without weights. Given again, the same command waits on, or begins where the queue was stopped. On a new machine,
@@ -17,16 +20,20 @@ if [ $# -lt 2 ] || ! [ "$1" -ge 0 ] 2>/dev/null; then
 fi
 wait_for=$1 && shift
 export PACKED=${PACKED:-packed} PYTHONPATH="$PWD/src" PYTHONUNBUFFERED=1
-PYTHON=${PYTHON:-python3}
+PYTHON=${PYTHON:-python3} LANES=${LANES:-1}
 ends=$(($(date +%s) + wait_for))
 mkdir -p runs/queue "$PACKED"
 
 at_work() { [ -f runs/queue/pid ] && kill -0 "$(cat runs/queue/pid)" 2>/dev/null; }
 
-work() { # one study after another; each has a log, and a line in done.txt
+next() { # the first study that waits, taken off the list; nothing when none does
+    flock runs/queue/waiting sh -c 'head -n 1 runs/queue/waiting && sed -i 1d runs/queue/waiting'
+}
+
+lane() { # one study after another; each has a log, and a line in done.txt
     local study name began code reuse=()
     if compgen -G 'results/*/study.json' >/dev/null; then reuse=(--reuse results); fi
-    for study in "$@"; do
+    while study=$(next) && [ -n "$study" ]; do
         name=$(basename "${study%.yaml}") began=$(date +%s)
         "$PYTHON" -m recombine.cli run "$study" --out "runs/$name" --store runs/store "${reuse[@]}" \
             >"runs/queue/$name.log" 2>&1
@@ -36,13 +43,19 @@ work() { # one study after another; each has a log, and a line in done.txt
     done
 }
 
+work() { # all lanes, until no study waits
+    for _ in $(seq "$LANES"); do lane & done
+    wait
+}
+
 if ! at_work; then
     if [ ! -d runs/store ] && [ -f "$PACKED/store.tar.gz" ]; then tar xzf "$PACKED/store.tar.gz" -C runs || exit 1; fi
     : >runs/queue/done.txt
-    export -f work
-    export PYTHON
+    printf '%s\n' "$@" >runs/queue/waiting
+    export -f next lane work
+    export PYTHON LANES
     # A session of its own, so that it outlives this command and the shell that gave it.
-    setsid nohup bash -c 'work "$@"' queue "$@" >runs/queue/queue.log 2>&1 &
+    setsid nohup bash -c work >runs/queue/queue.log 2>&1 &
     echo $! >runs/queue/pid
     sleep 1
 fi
@@ -58,5 +71,5 @@ for facts in runs/*/study.json; do
 done
 pack logs -C runs queue
 cat runs/queue/done.txt
-for log in $(ls -t runs/queue/*.log | head -1); do echo "--- $log" && tail -c 800 "$log"; done
+for log in $(ls -t runs/queue/*.log | head -n "$LANES"); do echo "--- $log" && tail -c 800 "$log"; done
 if at_work; then echo "The queue goes on; the same command waits for it."; else echo "The queue is done."; fi

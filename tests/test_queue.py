@@ -26,10 +26,10 @@ def machine(folder: Path, study: Study) -> Path:
     return folder
 
 
-def queue(folder: Path, *words: str) -> str:
+def queue(folder: Path, *words: str, **settings: str) -> str:
     done = subprocess.run(
         ["bash", str(folder / "scripts" / "queue_studies.sh"), *words],
-        env=os.environ | {"PYTHON": sys.executable},
+        env=os.environ | {"PYTHON": sys.executable} | settings,
         capture_output=True,
         text=True,
         timeout=600,
@@ -63,6 +63,25 @@ def test_the_queue_goes_on_packs_and_is_taken_up_elsewhere(
     log = (first / "runs" / "queue" / "small.log").read_text()
     assert "steps of" not in log  # no arm was trained again
     assert not list((first / "packed").glob(".*"))
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
+def test_two_lanes_work_at_a_time_and_take_what_waits(tmp_path: Path, small_study: Study) -> None:
+    there = machine(tmp_path / "there", small_study)
+    # In place of Python: a study that finishes once two were begun, and gives up when it stays alone.
+    waits = there / "waits.sh"
+    waits.write_text(
+        "#!/usr/bin/env bash\n"
+        'touch "begun-$4"\n'
+        "for _ in $(seq 100); do [ $(ls begun-* | wc -l) -ge 2 ] && exit 0; sleep 0.1; done\n"
+        "exit 1\n"
+    )
+    waits.chmod(0o755)
+    said = queue(there, "60", "one", "two", "three", PYTHON=str(waits), LANES="2")
+    assert all(f"{name}: finished after" in said for name in ("one", "two", "three")) and "The queue is done." in said
+    for begun in there.glob("begun-*"):
+        begun.unlink()
+    assert "one: stopped with code 1" in queue(there, "60", "one", PYTHON=str(waits))
 
 
 def test_a_wrong_call_is_told_how(tmp_path: Path, small_study: Study) -> None:
