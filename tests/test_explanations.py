@@ -55,7 +55,7 @@ def maskgit(**level_2: Any) -> Draw:
 
 
 NOT_VALID, FIXED = why_peak.NOT_VALID, why_peak.FIXED
-HABIT, BROKEN, WEAK = why_peak.HABIT, why_peak.BROKEN, why_vectors.WEAK
+HABIT, BROKEN, WEAK, LOUD = why_peak.HABIT, why_peak.BROKEN, why_vectors.WEAK, why_vectors.LOUD
 PEAKS: dict[str, tuple[Draw, dict[str, str]]] = {
     "pictures that are not valid, then the habit of training": (
         maskgit(colour=(0.9, 0.3), valid=(0.2, 0.2), joint=(0.17, 0.03)),
@@ -84,7 +84,7 @@ PEAKS: dict[str, tuple[Draw, dict[str, str]]] = {
 def test_e1(tmp_path: Path, case: str) -> None:
     draw, expected = PEAKS[case]
     found = asked(PEAK, plant_cells(tmp_path, OBJECTIVES, {"maskgit": draw}))
-    assert words(found) == expected | {WEAK: "cannot tell"}  # one size of class vectors only
+    assert words(found) == expected | {WEAK: "cannot tell", LOUD: "cannot tell"}  # one size of class vectors only
     assert found.word == "explained" or "supported" not in expected.values()
     assert ("colour" in found.text) == (expected[HABIT] == "supported")
 
@@ -218,7 +218,58 @@ def test_e1_needs_the_smallest_vectors_to_fall(tmp_path: Path) -> None:
     """That larger ones fall is said, but explains nothing of the question."""
     found = asked(PEAK, spreads(tmp_path, KEPT, FALLS))
     assert found.word == "untested" and "the smallest class vectors (0.02) does not clearly fall" in found.text
-    assert "larger ones change, right and valid, by \u221260 points" in found.text
+    assert "others change, right and valid, by \u221260 points" in found.text
+
+
+def named(before: float, after: float) -> Draw:
+    """What the probe names falls; next to nothing is valid."""
+    return maskgit(colour=(before, after), valid=(0.05, 0.05), joint=(0.02, 0.02))
+
+
+@pytest.mark.parametrize(
+    ("large", "equal", "word", "sentence"),
+    [
+        (named(0.9, 0.05), named(0.9, 0.8), "supported", "larger by +74 points"),
+        (named(0.9, 0.05), named(0.9, 0.3), "contradicted", "larger by +24 points"),
+        (named(0.9, 0.88), named(0.9, 0.88), "cannot tell", "does not clearly fall with 1"),
+        (named(0.9, 0.05), named(0.3, 0.3), "cannot tell", "could not fall as far"),
+        (UNLEARNED, named(0.9, 0.9), "cannot tell", "With 1 MaskGIT draws only 40"),
+        (named(0.9, 0.05), UNLEARNED, "cannot tell", "With 0.2 MaskGIT draws only 40"),
+        (named(0.9, 0.05), None, "cannot tell", "vectors that begin at 0.2"),
+        (None, named(0.9, 0.05), "cannot tell", "no class vectors begin larger than 0.2"),
+    ],
+)
+def test_e1_loud_conditioning(tmp_path: Path, large: Draw | None, equal: Draw | None, word: str, sentence: str) -> None:
+    """Asked of what the probe names, beside small vectors that are judged; those of 0.2 say what smaller ones do."""
+    found = asked(PEAK, spreads(tmp_path, FALLS, equal, large))
+    assert found.finding is not None and words(found)[LOUD] == word
+    assert sentence in next(one.sentence for one in found.finding.outcomes if one.rival == LOUD)
+    assert next(iter(found.finding.arms.values())) == "maskgit-small"
+    assert ("Where class vectors begin large (1)" in found.text) == (word != "cannot tell")
+
+
+def test_e1_of_the_study_peak(tmp_path: Path) -> None:
+    """Where none begin small the largest vectors are judged, and it goes before studies with one size."""
+    arms = {"equal": named(0.9, 0.85), "between": named(0.9, 0.5), "large": named(0.9, 0.05)}
+    folder = plant_cells(tmp_path / "peak", library("peak"), arms)
+    found = asked(PEAK, plant_cells(tmp_path / "objectives", OBJECTIVES, {"maskgit": FALLS}), folder)
+    assert found.finding is not None and found.finding.study.name == "peak"
+    assert found.finding.arms == {
+        "MaskGIT with the largest class vectors (1)": "large",
+        "MaskGIT with smaller ones (0.2)": "equal",
+    }
+    assert words(found)[LOUD] == "supported" and words(found)[WEAK] == "cannot tell"
+    assert found.word == "explained" and "with 0.2 less than half as far" in found.text
+    last = found.finding.panels[-1]
+    assert isinstance(last, Lines) and last.title == "Named right, by class vectors" and len(last.lines) == 3
+    assert draw_answer(found, tmp_path / "E1.png").stat().st_size > 10_000
+
+
+def test_the_study_peak_has_fresh_seeds() -> None:
+    seen = {
+        seed for name in ("spread", "loud", "objectives", "early", "jepa-published") for seed in library(name).seeds
+    }
+    assert not seen & set(library("peak").seeds)
 
 
 def test_e1_is_answered_by_spread_where_objectives_does_not_fall(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ STUDIES = {
     "C3": ("conditioning",),
     "C4": ("objectives-long", "objectives", "jepa", "as_published", "loud"),
     "C5": ("jepa-layers", "jepa"),
-    "E1": ("early", "objectives-long", "objectives", "spread", "discrete", "jepa", "as_published", "loud"),
+    "E1": ("peak", "early", "objectives-long", "objectives", "spread", "discrete", "jepa", "as_published", "loud"),
     "E2": ("conditioning",),
     "E3": ("tokenizers", "objectives-long", "objectives", "as_published", "early"),
 }
