@@ -373,6 +373,15 @@ def test_b7_confirmed_on_fresh_seeds_or_not(tmp_path: Path) -> None:
     assert words(held)["early-layers, fresh seeds"] == "higher"
     gone = asked("B7", found, confirm(tmp_path / "gone", {"early-layers": 0.05}))
     assert gone.word == "not confirmed" and "on fresh seeds it is not confirmed" in gone.text
+    # A search in which nothing helps is told so, whether or not its best was asked again.
+    nothing = search(tmp_path / "nothing", {"early-layers": 0.06})
+    still = asked("B7", nothing, confirm(tmp_path / "still", {"early-layers": 0.05}))
+    assert still.word == "did not help in 12 settings" and "on fresh seeds it is not confirmed" in still.text
+    # What was asked again must be what is told of: by another measure another try may be the best.
+    other = search(tmp_path / "other", {"early-layers": 0.25, "last-layer": 0.35})
+    best = asked("B7", other, confirm(tmp_path / "other-confirm", {"early-layers": 0.05}))
+    assert best.word == "not confirmed yet" and "last-layer with +30 points" in best.text
+    assert "not asked again on fresh seeds (jepa-confirm asks it of early-layers: " in best.text
     again = asked("B7", found, confirm(tmp_path / "again", {"early-layers": 0.15}, seeds=range(4, 12)))
     assert again.word == "not confirmed yet" and "has 4 fresh seeds" in again.text
 

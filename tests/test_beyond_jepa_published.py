@@ -108,6 +108,13 @@ def test_none_helps(tmp_path: Path) -> None:
     assert entry.word == "none helps" and entry.text.startswith("No: ") and words(entry)["loud"] == "lower"
 
 
+def test_at_the_floor_it_cannot_be_told(tmp_path: Path) -> None:
+    """Where neither arm draws any, that they are alike says nothing about the loss."""
+    entry = asked(planted(tmp_path, dict.fromkeys(ENDS, 0.3) | {"loud": 0.01, "loud-jepa": 0.01}))
+    assert words(entry)["loud"] == "neither composes" and words(entry)["sampler"] == "alike"
+    assert entry.word == "cannot tell" and entry.text.startswith("It cannot be told: ")
+
+
 def test_the_seeds_cannot_tell(tmp_path: Path) -> None:
     entry = asked(planted(tmp_path, dict.fromkeys(ENDS, 0.4), noise=0.2))
     assert entry.word == "cannot tell" and "not clear" in words(entry).values()
@@ -127,9 +134,9 @@ def test_the_measure_is_the_callers(tmp_path: Path) -> None:
 # What is not compared
 
 
-def unlearned(folder: Path, *dull: str) -> Entry:
+def unlearned(folder: Path, *dull: str, ends: Mapping[str, float] = ENDS) -> Entry:
     def share(arm: str, text: str, level: int, seed: int) -> float:
-        return ENDS[arm] if level else 0.4 if arm in dull else 0.97
+        return ends[arm] if level else 0.4 if arm in dull else 0.97
 
     return asked(plant_shares(folder, STUDY, share, evaluations=5))
 
@@ -142,6 +149,13 @@ def test_a_step_that_has_not_learned(tmp_path: Path, dull: str, label: str) -> N
     assert "; more-codes 20\u00a0% (" in entry.text and "), not compared; loud " in entry.text
     none = unlearned(tmp_path / "none", *ENDS)
     assert none.found is None and "have learned" in none.why
+
+
+def test_that_none_helps_needs_every_step(tmp_path: Path) -> None:
+    alike = dict.fromkeys(ENDS, 0.3)
+    assert unlearned(tmp_path / "all", ends=alike).word == "none helps"
+    entry = unlearned(tmp_path / "not-all", "more-codes", ends=alike)
+    assert entry.word == "cannot tell" and entry.text.startswith("It cannot be told: ")
 
 
 def test_arms_that_were_not_run(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ SAID |= {"not clear": "ochre", "neither composes": "ochre"}
 LEGEND = "green higher, red lower, grey alike, ochre not clear"
 LETTER = 0.0056  # width of a letter of a row's name at 9 points, as a share of the figure
 LEAST = 10  # points shown on both sides of 0, so that noise does not fill a panel
-LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.56
+LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.55
 
 
 def draw_entry(entry: Entry, path: Path) -> Path:
@@ -44,7 +44,7 @@ def draw_entry(entry: Entry, path: Path) -> Path:
         begin, wide = LEFT, free / len(names)
         for panel, room in zip(panels, names, strict=True):
             axes = figure.add_axes((begin + room, BOTTOM, wide, TALL))
-            axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=8 if not _legend(panel) else 22)
+            axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=8 if not _legend(panel) else 26)
             _draw(axes, panel, {one.label: one for one in entry.named})
             begin += room + wide + GAP
         titled(figure, f"{entry.id}  {entry.asked.title}", entry.word, CHIPS[found.tone], entry.asked.question,
@@ -127,7 +127,7 @@ def _curves(axes: Any, panel: Curves) -> None:
 
 def _names(axes: Any) -> None:
     """The families' names in their colours, between title and panel."""
-    place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 0.985), "ncols": 6, "borderpad": 0, "frameon": False}
+    place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.02), "ncols": 6, "borderpad": 0, "frameon": False}
     words = {"fontsize": 8, "labelcolor": "linecolor", "handlelength": 0, "handletextpad": 0, "columnspacing": 1.0}
     legend = axes.legend(**place, **words)
     for handle in legend.legend_handles:

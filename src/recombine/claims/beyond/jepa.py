@@ -20,6 +20,7 @@ from recombine.report.reading import some
 from recombine.report.words import join
 
 SEARCH, CONFIRM = "jepa", "jepa-confirm"
+FRESH = ", fresh seeds"
 SEARCHED = (SEARCH, "jepa-layers")
 """The studies whose JEPA arms count as tries."""
 
@@ -58,7 +59,8 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     helping = [one.label for one in contrasts if one.word == "higher"]
     seen = {seed for arm, _ in kept.values() for seed in arm.seeds}
     confirmed, unconfirmed = _confirm(studies, kept, seen, measure)
-    word, tone = _word(len(contrasts), contrasts, helping, confirmed)
+    again = confirmed is not None and confirmed.label == _fresh(best.label)  # the probe's best may be another
+    word, tone = _word(len(contrasts), contrasts, helping, confirmed, again)
     varied = sorted(what_varied([kept[one.label][0] for one in contrasts]))
     where = f"{len(contrasts)} setting{'' if len(contrasts) == 1 else 's'}"
     tries = f"{where} of {join([study.name for study in given])}" + (
@@ -71,9 +73,13 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     )
     lower = [f"{one.label} ({one.text})" for one in contrasts if one.word == "lower"]
     outcome += f"; {some(lower)} clearly {'lowers' if len(lower) == 1 else 'lower'} it" if lower else ""
-    after = f"confirmed on fresh seeds: {confirmed.text}" if confirmed is not None else unconfirmed
-    if confirmed is not None and confirmed.word != "higher":
-        after = f"on fresh seeds it is not confirmed: {confirmed.text}"
+    after = unconfirmed
+    if confirmed is not None and not again:
+        asked = confirmed.label.removesuffix(FRESH)
+        after = f"not asked again on fresh seeds ({CONFIRM} asks it of {asked}: {confirmed.text})"
+    elif confirmed is not None:
+        held = confirmed.word == "higher"
+        after = f"{'confirmed on fresh seeds' if held else 'on fresh seeds it is not confirmed'}: {confirmed.text}"
     answer = (
         f"Of {tries}, each against its own control, {outcome}; the best, chosen after the fact, is {best.label} with "
         f"{best.text}, {after}."
@@ -140,7 +146,7 @@ def _confirm(
             {seed: value for seed, value in far(one, measure).items() if seed not in seen} for one in (arm, control)
         ]
         same = [label for label, (other, _) in kept.items() if not lookup.differences(arm, other, ("training.steps",))]
-        label = f"{same[0] if same else arm.name}, fresh seeds"
+        label = _fresh(same[0] if same else arm.name)
         try:
             return compare({label: (fresh[0], fresh[1])}, CONFIRM)[0], ""
         except Untested:
@@ -152,12 +158,17 @@ def _confirm(
     return None, f"not confirmed, since {CONFIRM} has no JEPA arm with its own control"
 
 
+def _fresh(label: str) -> str:
+    return f"{label}{FRESH}"
+
+
 def _word(
-    count: int, contrasts: tuple[Contrast, ...], helping: list[str], confirmed: Contrast | None
+    count: int, contrasts: tuple[Contrast, ...], helping: list[str], confirmed: Contrast | None, again: bool
 ) -> tuple[str, Tone]:
-    if confirmed is not None:
-        if confirmed.word == "higher":
-            return "helps in one setting", "clear"
+    """`again`: it is the best try that was asked again."""
+    if confirmed is not None and confirmed.word == "higher":
+        return "helps in one setting", "clear"
+    if helping and again and confirmed is not None:
         return "not confirmed", "open" if confirmed.word == "not clear" else "none"
     if helping:
         return "not confirmed yet", "open"

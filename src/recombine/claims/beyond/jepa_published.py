@@ -1,10 +1,12 @@
 """B10: does JEPA help where MaskGIT fails as the published one does (study jepa-published)?
 
 The study goes from our MaskGIT towards the published one, each step on top of those before it. At each step the arm
-with JEPA less its own control, the same arm without the loss; all steps are Holm-corrected together.
+with JEPA less its own control, the same arm without the loss; all steps are Holm-corrected together. "None helps" is
+said where every step is compared, and above the floor: two arms below *matters* are alike whatever the loss does.
 
-Fixed before the run. What the study jepa had shown by then, on other seeds, stands in the study's file: nothing by
-right and valid, and by the probe alone a gain with the loss of the first step.
+Fixed before the run, but for that last rule: it was added when one step only could be compared, at the floor. It can
+only take "none helps" away. What the study jepa had shown by then, on other seeds, stands in the study's file: nothing
+by right and valid, and by the probe alone a gain with the loss of the first step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +18,7 @@ from recombine.claims.beyond.entries import Found, Gains, Line, Over, Question, 
 from recombine.claims.beyond.jepa import own_control, what_varied
 from recombine.claims.beyond.numbers import chip, compare, far, lead, mean_text, values, with_word
 from recombine.claims.tables import Arm, Measure, StudyTable
-from recombine.claims.testing import column_there
+from recombine.claims.testing import MATTERS, column_there
 from recombine.claims.verdicts import Untested
 from recombine.report.words import join
 
@@ -38,9 +40,12 @@ def judge_published(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
         for label, (control, arm) in steps.items()
         if not set(_names(label)) & set(dull)
     }
-    contrasts = compare(pairs, f"the study {study.name}")
+    contrasts = compare(pairs, f"the study {study.name}", floor=MATTERS.value)
     helping = sum(one.word == "higher" for one in contrasts)
     word, tone = chip(contrasts, f"helps in {helping} of {len(contrasts)}", "none helps", "higher")
+    first = lead(tone)
+    if tone == "none" and (len(contrasts) < len(steps) or any(one.word == "neither composes" for one in contrasts)):
+        word, tone, first = "cannot tell", "open", "It cannot be told"
     gains = {one.label: with_word(one) for one in contrasts}
     texts = [
         f"{label} {mean_text(far(control, measure))}, {gains.get(label, 'not compared')}"
@@ -50,7 +55,7 @@ def judge_published(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
     alone = [arm.name for arm in tried if own_control(arm) is None]
     return Found(
         studies=(study,),
-        answer=f"{lead(tone)}: level-2 without JEPA, and what JEPA adds, are step by step {'; '.join(texts)}.",
+        answer=f"{first}: level-2 without JEPA, and what JEPA adds, are step by step {'; '.join(texts)}.",
         word=word,
         tone=tone,
         contrasts=contrasts,
