@@ -168,8 +168,9 @@ def test_the_probe_alone_is_told_beside(tmp_path: Path) -> None:
     named = {one.label: one for one in probe.named}
     assert named["DiT on VQ tokens, large (1)"].word == "alike"  # 100 % for both, where it was 90 % to 50 %
     assert "DiT on VQ tokens, large (1)" not in by_probe(probe)
-    told_json = {one["name"]: one["by_probe"] for one in probe.to_json()["comparisons"]}
-    assert told_json["DiT on VQ tokens, large (1)"] == pytest.approx(0, abs=0.02)
+    told_json = {one["name"]: one for one in probe.to_json()["comparisons"]}["DiT on VQ tokens, large (1)"]
+    assert told_json["by_probe"] == pytest.approx(0, abs=0.02) and told_json["by_probe_word"] == "alike"
+    assert told_json["by_probe_interval"][0] <= told_json["by_probe"] <= told_json["by_probe_interval"][1]
 
 
 def test_where_nothing_is_right_and_valid_the_probe_still_answers(tmp_path: Path) -> None:
@@ -516,7 +517,8 @@ def test_json_keeps_the_contract(home: Path) -> None:
     for entry in entries.values():
         assert {"id", "statement", "published", "ours", "interval", "seeds", "verdict"} <= set(entry)
         assert entry["published"] is None and entry["interval"][0] <= entry["ours"] <= entry["interval"][1]
-        assert {"name", "difference", "interval", "p", "word", "by_probe"} == set(entry["comparisons"][0])
+        keys = {"name", "difference", "interval", "p", "word", "by_probe", "by_probe_interval", "by_probe_word"}
+        assert keys == set(entry["comparisons"][0])
     search = next(one for one in found if one["id"] == "C4")["beyond"][0]
     assert search["id"] == "B7" and search["studies"] == ["jepa", "jepa-confirm"] and search["seeds"] == 8
 

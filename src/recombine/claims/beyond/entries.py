@@ -203,10 +203,12 @@ class Entry:
                 {
                     "name": one.label,
                     "difference": one.test.mean,
-                    "interval": None if one.test.low is None else [one.test.low, one.test.high],
+                    "interval": _ends(one),
                     "p": one.p,
                     "word": one.word,
                     "by_probe": named[one.label].test.mean if one.label in named else None,
+                    "by_probe_interval": _ends(named[one.label]) if one.label in named else None,
+                    "by_probe_word": named[one.label].word if one.label in named else None,
                 }
                 for one in (found.contrasts if found else ())
             ],
@@ -214,6 +216,10 @@ class Entry:
             "limits": list(self.limits),
             "thresholds": {one.name: one.value for one in self.asked.thresholds},
         }
+
+
+def _ends(one: Contrast) -> list[float | None] | None:
+    return None if one.test.low is None else [one.test.low, one.test.high]
 
 
 def together(contrasts: Sequence[Contrast]) -> Interval:
