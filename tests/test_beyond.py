@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from typer.testing import CliRunner
 
 from planted import OBJECTIVES, REPRODUCED, plant
@@ -16,11 +17,12 @@ from planted_beyond import by_arm, levels_of, of_library, plant_bridge, plant_sh
 from planted_cells import lean
 from recombine.claims.beyond.data import rare_and_common
 from recombine.claims.beyond.entries import Contrast, Entry, Found, Over, together
-from recombine.claims.beyond.figures import draw_entry
+from recombine.claims.beyond.figures import draw_entry, seeds_text, shade
 from recombine.claims.beyond.jepa import own_control
 from recombine.claims.beyond.numbers import compare, families, listing
 from recombine.claims.beyond.questions import QUESTIONS, ask_beyond, look_beyond
 from recombine.claims.beyond.sections import beyond_sections, by_probe
+from recombine.claims.figures import INK
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
 from recombine.claims.page import page_text, write_page
 from recombine.claims.tables import NAMED, Measure, StudyTable, open_study
@@ -131,7 +133,7 @@ def test_b1(tmp_path: Path) -> None:
     gaps = [ends[f"{one}-small"] - ends[f"{one}-equal"] for one in ("dit", "maskgit", "givt", "dit-vae")]
     assert entry.found.ours.mean == pytest.approx(np.mean(gaps)) and entry.found.ours.n == 8
     assert entry.text.startswith(
-        "Yes: against vectors that begin equal (0.2), with small ones (0.02) level-2 is lower for"
+        "Yes: against vectors that begin as large as the time (0.2), with small ones (0.02) level-2 is lower for"
     )
     assert "with large ones (1) level-2 is higher for DiT on VQ tokens, +40 points (" in entry.text
     level = {arm: 0.3 for arm in SPREAD}
@@ -315,12 +317,12 @@ def test_b6_pairs_what_the_tokenizer_saw(tmp_path: Path) -> None:
 
 
 def search(folder: Path, ends: Mapping[str, float], **more: Any) -> Path:
-    return plant_shares(folder, of_library("jepa"), by_arm(ends, others=0.05), **more)
+    return plant_shares(folder, of_library("jepa"), by_arm(ends, others=0.1), **more)
 
 
 def confirm(folder: Path, ends: Mapping[str, float], seeds: range = range(8, 16), chosen: str = "early-layers") -> Path:
     study = some_arms(of_library("jepa"), "jepa-confirm", [chosen, "maskgit"])
-    return plant_shares(folder, study, by_arm(ends, others=0.05), seeds=seeds)
+    return plant_shares(folder, study, by_arm(ends, others=0.1), seeds=seeds)
 
 
 def test_b7_every_setting_has_its_own_control(tmp_path: Path) -> None:
@@ -364,33 +366,33 @@ def test_b7_counts_the_settings_of_other_searches(tmp_path: Path) -> None:
 
 
 def test_b7_confirmed_on_fresh_seeds_or_not(tmp_path: Path) -> None:
-    found = search(tmp_path / "search", {"early-layers": 0.25})
+    found = search(tmp_path / "search", {"early-layers": 0.3})
     entry = asked("B7", found)
     assert entry.word == "not confirmed yet" and "early-layers clearly raises level-2" in entry.text
     assert entry.found is not None and "after the fact" in entry.found.measure
-    held = asked("B7", found, confirm(tmp_path / "held", {"early-layers": 0.15}))
+    held = asked("B7", found, confirm(tmp_path / "held", {"early-layers": 0.2}))
     assert held.word == "helps in one setting" and "confirmed on fresh seeds: +10 points" in held.text
     assert held.found is not None and held.found.ours.mean == pytest.approx(0.1, abs=0.01)
     assert words(held)["early-layers, fresh seeds"] == "higher"
-    gone = asked("B7", found, confirm(tmp_path / "gone", {"early-layers": 0.05}))
+    gone = asked("B7", found, confirm(tmp_path / "gone", {"early-layers": 0.1}))
     assert gone.word == "not confirmed" and "on fresh seeds it is not confirmed" in gone.text
     # A search in which nothing helps is told so, whether or not its best was asked again.
-    nothing = search(tmp_path / "nothing", {"early-layers": 0.06})
-    still = asked("B7", nothing, confirm(tmp_path / "still", {"early-layers": 0.05}))
+    nothing = search(tmp_path / "nothing", {"early-layers": 0.11})
+    still = asked("B7", nothing, confirm(tmp_path / "still", {"early-layers": 0.1}))
     assert still.word == "did not help in 12 settings" and "on fresh seeds it is not confirmed" in still.text
     # What was asked again must be what is told of: by another measure another try may be the best.
-    other = search(tmp_path / "other", {"early-layers": 0.25, "last-layer": 0.35})
-    best = asked("B7", other, confirm(tmp_path / "other-confirm", {"early-layers": 0.05}))
+    other = search(tmp_path / "other", {"early-layers": 0.3, "last-layer": 0.4})
+    best = asked("B7", other, confirm(tmp_path / "other-confirm", {"early-layers": 0.1}))
     assert best.word == "not confirmed yet" and "last-layer with +30 points" in best.text
     assert "not asked again on fresh seeds (jepa-confirm asks it of early-layers: " in best.text
-    again = asked("B7", found, confirm(tmp_path / "again", {"early-layers": 0.15}, seeds=range(4, 12)))
+    again = asked("B7", found, confirm(tmp_path / "again", {"early-layers": 0.2}, seeds=range(4, 12)))
     assert again.word == "not confirmed yet" and "has 4 fresh seeds" in again.text
 
 
 def test_b7_a_confirming_study_is_corrected_by_itself(tmp_path: Path) -> None:
     """The tries are corrected for their number, the one test that confirms is not."""
     folder = confirm(tmp_path / "held", {"early-layers": 0.1}, seeds=range(8, 14))
-    entry = asked("B7", search(tmp_path / "search", {"early-layers": 0.25}), folder)
+    entry = asked("B7", search(tmp_path / "search", {"early-layers": 0.3}), folder)
     assert entry.found is not None
     one = entry.found.contrasts[0]
     assert one.p == one.test.p and entry.found.contrasts[1].p > (entry.found.contrasts[1].test.p or 0)
@@ -449,8 +451,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tops = {"vq-sees-train": 0.02, "vae-sees-train": 0.9}
     seen = of_library("tokenizers-seen")
     plant_shares(results / "tokenizers-seen", seen, by_arm({"vq-sees-train": 0.0}), ceilings=tops)
-    search(results / "jepa", {"early-layers": 0.25})
-    confirm(results / "jepa-confirm", {"early-layers": 0.15})
+    search(results / "jepa", {"early-layers": 0.3})
+    confirm(results / "jepa-confirm", {"early-layers": 0.2})
     plant_bridge(results / "bridge", {"cnn": 0.1, "dit-pixels": 0.9})
     plant_shares(results / "loud", told_loudly(OBJECTIVES), by_arm({"maskgit": 0.0}))
     plant_shares(results / "jepa-published", of_library("jepa-published"), by_arm({"loud": 0.0}), seeds=range(8, 16))
@@ -532,6 +534,29 @@ def test_the_command_prints_the_answers(home: Path) -> None:
 def test_a_figure_needs_an_answer(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no answer"):
         draw_entry(Entry(BY_ID["B1"], None, "There is none."), tmp_path / "B1.png")
+
+
+def test_differences_are_dark_where_clear_and_have_their_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No colour of a family is among them."""
+    entry = asked("B1", plant_shares(tmp_path / "spread", spread_study(), by_arm(SPREAD)))
+    assert entry.found is not None
+    contrasts = entry.found.contrasts
+    dark = {one.label for one in contrasts if shade(one) == INK}
+    assert dark == {label for label, word in words(entry).items() if word in ("higher", "lower")} != set()
+    assert len({shade(one) for one in contrasts}) == 2
+    drawn, write = [], Axes.text
+    monkeypatch.setattr(Axes, "text", lambda axes, x, y, s, **style: drawn.append(s) or write(axes, x, y, s, **style))
+    draw_entry(entry, tmp_path / "B1.png")
+    assert drawn == list(words(entry).values())
+
+
+def test_a_figure_says_how_many_seeds_its_comparisons_have(tmp_path: Path) -> None:
+    entry = asked("B1", plant_shares(tmp_path, spread_study(), by_arm(SPREAD)))
+    assert entry.found is not None and seeds_text(entry.found) == "8 seeds"
+    first, *others = entry.found.contrasts
+    more = replace(first, values={seed: 0.1 for seed in range(16)})
+    assert seeds_text(replace(entry.found, contrasts=(more, *others))) == "8 to 16 seeds"
+    assert seeds_text(replace(entry.found, contrasts=())) == "8 seeds"
 
 
 def test_questions_fit_their_figures_and_stand_in_the_documents() -> None:

@@ -116,7 +116,7 @@ def test_c2_a_short_run_in_which_neither_composes(
     found = verdict_of(tokenizer.CLAIM, tmp_path, "tokenizers", changes, steps=dict.fromkeys(("vae", "vq"), steps))
     assert found.finding is not None and found.finding.parts[0].state == state and found.verdict == expected
     assert ("too short to see it" in found.finding.parts[0].sentence) == (state == "open")
-    (note,) = (text for text in found.evidence if text.startswith("The published runs are longer"))
+    (note,) = (text for text in found.limits if text.startswith("The published runs are longer"))
     assert "VAE 38\u00a0%" in note if steps == 11_000 else "VQ-VAE" not in note
 
 
@@ -124,13 +124,13 @@ def test_published_levels_at_our_length(tmp_path: Path) -> None:
     """MAR has nothing by 11,000 steps; a curve that begins later, or ends before ours, has no number made up."""
     steps = dict.fromkeys(REPRODUCED["objectives"], 11_000)
     short = open_studies([plant(tmp_path / "short", OBJECTIVES, REPRODUCED["objectives"], steps=steps)])
-    first = " ".join(ask(ladder.CLAIM, short).evidence)
+    first = " ".join(ask(ladder.CLAIM, short).limits)
     assert "At as many steps as here (11,000; " in first and "(28,200 to 55,100 steps)" in first
     assert "MaskGIT 8\u00a0%, GIVT 56\u00a0%, MAR 0\u00a0%, DiT 7\u00a0%." in first
-    second = " ".join(ask(jepa.GAIN, short).evidence)
+    second = " ".join(ask(jepa.GAIN, short).limits)
     assert "MaskGIT + JEPA not known (its first point: 30\u00a0% at 12,800)" in second
     long = open_studies([plant(tmp_path / "long", OBJECTIVES, REPRODUCED["objectives"])])
-    assert not any("published runs are longer" in text for text in ask(ladder.CLAIM, long).evidence)
+    assert not any("published runs are longer" in text for text in ask(ladder.CLAIM, long).limits)
 
 
 def test_no_interval_beyond_what_is_possible(tmp_path: Path) -> None:

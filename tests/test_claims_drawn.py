@@ -50,7 +50,9 @@ def with_pictures(folder: Path, arms: tuple[str, ...] = ("maskgit", "givt")) -> 
 def refusals(folder: Path) -> list[str]:
     """The sentences of C1 that say why pictures are refused."""
     return [
-        text for text in ask(ladder.CLAIM, open_studies([folder])).evidence if text.startswith("Why level-2 pictures")
+        text
+        for text in ask(ladder.CLAIM, open_studies([folder])).evidence
+        if text.startswith("Why pictures are refused")
     ]
 
 
@@ -88,8 +90,8 @@ def test_why_pictures_are_refused_at_the_same_evaluations(tmp_path: Path) -> Non
     study = open_studies([with_columns(tmp_path, values)])["objectives"]
     for when, text in (("peak", "70 / 70 / 70"), ("end", "90 / 90 / 90")):
         found = ladder.judge(study, {}, Measure(when=when))
-        (said,) = (note for note in found.notes if note.startswith("Why level-2 pictures"))
-        assert f"MaskGIT {text}\u00a0%" in said and "must be what was asked for" in said
+        (said,) = (note for note in found.notes if note.startswith("Why pictures are refused"))
+        assert f"MaskGIT {text}\u00a0%" in said
 
 
 def test_tables_that_do_not_say_why(tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_a_studys_own_limits_are_said_once(tmp_path: Path) -> None:
     assert len(judged) > 1 and all(any(LIMITS in limit for limit in one.limits) for one in judged)  # for machines
     text = page_text(verdicts, studies, tmp_path)
     assert text.count(LIMITS) == 1 and text.index(LIMITS) > text.index("## How the studies were run")
-    assert text.count("[its limits](#how-the-studies-were-run)") >= len(judged)
+    assert text.count("[its limits](#run-objectives)") >= len(judged) and text.count('<a id="run-objectives">') == 1
     for one in judged:
         for limit in one.limits:
             assert limit in text or LIMITS in limit

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from planted import JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, plant, plant_all
 from recombine import progress
+from recombine.claims.figures import key_of
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
 from recombine.claims.page import anchor, heading, ours_text, page_text, write_page
 from recombine.cli import app
@@ -80,6 +82,13 @@ def test_a_narrow_terminal_gets_titles(planted: Path, monkeypatch: pytest.Monkey
         assert there in done.output
 
 
+def test_a_key_names_marks_that_are_drawn(planted: Path) -> None:
+    found = next(one.finding for one in make_ledger(open_studies(folders(planted))) if one.id == "C1")
+    assert found is not None and "small dots: seeds" in key_of(found) and "◇ published" in key_of(found)
+    bare = replace(found, shown=tuple(replace(one, published=None) for one in found.shown))
+    assert "small dots: seeds" in key_of(bare) and "◇" not in key_of(bare)
+
+
 def test_the_page_is_deterministic_and_whole(planted: Path, tmp_path: Path) -> None:
     """The same tables give the same bytes, wherever they lie and in whichever order they are named."""
     other = tmp_path / "elsewhere"
@@ -112,7 +121,8 @@ def test_like_stands_beside_like() -> None:
     assert found.finding.ours.mean == pytest.approx(0.304, abs=0.001)
     assert found.to_json()["by_probe"] == found.by_probe.mean and len(found.to_json()["by_probe_interval"]) == 2
     row = next(line for line in RESULTS.read_text(encoding="utf-8").splitlines() if line.startswith("| **[C3]"))
-    assert "| +100 | +93 (+86 to +100) | +30 (+10 to +51) | 8 |" in row and "full + dropout 0\u00a0%" in row
+    assert "| +100 | +93 (+86 to +100) | +30 (+10 to +51) | 8 |" in row
+    assert "yes: withholding hurts; in part: both together hurt most; cannot tell: quantizing hurts" in row
 
 
 def test_every_version_of_the_code_is_named(planted: Path, tmp_path: Path) -> None:
@@ -135,7 +145,7 @@ def test_what_is_not_judged_has_no_number_in_the_ledger(tmp_path: Path) -> None:
     studies = open_studies([folder])
     found = next(one for one in make_ledger(studies) if one.id == "C2")
     assert found.verdict == "untested" and found.finding is not None
-    assert ours_text(found) == "not judged" and "| not judged | 8 | · untested |" in page_text(
+    assert ours_text(found) == "not judged" and "| not judged | 8 | · untested<br>" in page_text(
         [found], studies, tmp_path
     )
     assert found.to_json()["ours"] == found.finding.ours.mean and found.to_json()["interval"]

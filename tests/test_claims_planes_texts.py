@@ -13,7 +13,7 @@ from planted_beyond import plant_bridge
 from recombine.anatomy.kernels import FAMILIES
 from recombine.claims.beyond.bridge import judge_bridge
 from recombine.claims.planes.failures import f1_failure, f3_kernels, f4_collapse, f7_codes, f8_rotation, fade_text
-from recombine.claims.planes.figures import own_scale
+from recombine.claims.planes.figures import begins_at, own_scale
 from recombine.claims.planes.parts import learned_positions, number_text, plain
 from recombine.claims.tables import Measure, open_study
 from recombine.judges.statistics import Interval
@@ -161,6 +161,13 @@ def test_b8_says_what_else_differs(tmp_path: Path) -> None:
     settings = study.finished.part("study", "arms")
     steps = [settings[name]["training"]["steps"] for name in ("cnn", "dit-pixels")]
     assert (f"steps ({steps[0]:,g} against {steps[1]:,g})" in differ) == (steps[0] != steps[1])
+
+
+def test_an_axis_that_does_not_begin_at_0_says_so() -> None:
+    assert begins_at(0.8397) == (pytest.approx(0.8), "cosine axis begins at 0.8")
+    assert begins_at(0.912) == (pytest.approx(0.9), "cosine axis begins at 0.9")
+    for low in (-0.08, 0.0, 0.04):
+        assert begins_at(low) == (low, "")
 
 
 def test_a_faint_picture_is_scaled_and_says_so() -> None:

@@ -1,11 +1,14 @@
 """Explanations: every word on every rival can be reached, by tables planted to reach it; and the committed results."""
 
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from planted import CONDITIONING, LEVELS, OBJECTIVES, TOKENIZERS, Plan, library, plant
@@ -655,6 +658,26 @@ def test_the_page_says_why(planted: Path, tmp_path: Path) -> None:
         assert again.read_bytes() == (planted / "results" / "figures" / f"{answer.id}.png").read_bytes()
     assert "(#e1-maskgits-early-peak-explained)" in text
     assert is_figures(planted / "results" / "figures")
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_rivals_stay_in_the_figure(planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """However many there are, and above the panels."""
+    answer = ask_why(PEAK, open_studies(folders(planted)))
+    assert answer.finding is not None
+    answer = replace(answer, finding=replace(answer.finding, outcomes=times * answer.finding.outcomes))
+    figures, save = [], Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *to, **how: figures.append(figure) or save(figure, *to, **how)
+    )
+    draw_answer(answer, tmp_path / "E1.png")
+    (figure,) = figures
+    _, _, question, *lines = figure.texts
+    assert len(lines) > 1 and not any(line.get_text().endswith("cannot") for line in lines)
+    boxes = [text.get_window_extent() for text in (question, *lines)]
+    assert max(box.x1 for box in boxes) < figure.bbox.x1
+    assert all(below.y1 < above.y0 for above, below in pairwise(boxes))
+    assert max(axes.get_tightbbox().y1 for axes in figure.axes) < boxes[-1].y0
 
 
 def test_docs_name_every_threshold_and_rival() -> None:

@@ -30,6 +30,7 @@ CHIPS: dict[Word, str] = {
 }
 INK, QUIET, GRID = "#222222", "#5b6270", "#e3e5ea"
 WIDE, HIGH = 12.4, 4.6  # inches
+LEADING = 0.042  # how far lines are apart below a title, as a share of the figure
 HIDDEN = 0.02  # a curve that stays this near to another would hide it
 WHAT = "Share of level-2 pictures that are right and valid (published: right, by the authors' probe)"
 LONGEST = 100_000  # published steps shown; one panel goes on to 386,000 at 0 %
@@ -55,7 +56,8 @@ def draw(verdict: Verdict, path: Path) -> Path:
         FigureCanvasAgg(figure)
         bottom, tall = 0.135, 0.575
         if curves:
-            _published(figure.add_axes((0.05, bottom, 0.27, tall)), curves)
+            here = max(one.arm.steps for one in found.shown)
+            _published(figure.add_axes((0.05, bottom, 0.27, tall)), curves, here)
         begin = 0.37 if curves else 0.05
         _ours(figure.add_axes((begin, bottom, 0.64 - begin, tall)), found, bare=bool(curves))
         names_end = 0.675 + 0.0078 * max(map(len, names))  # room for the longest name
@@ -74,7 +76,7 @@ def heading(figure: Any, verdict: Verdict, what: str) -> None:
 
 
 def titled(figure: Any, title: str, word: str, colour: str, statement: str, what: str) -> None:
-    """A title with a word beside it as a coloured chip, and two lines below."""
+    """A title with a word beside it as a coloured chip, and below a line and one or more lines of what is shown."""
     bold = {"fontsize": 15, "fontweight": "bold", "color": "#111"}
     name = figure.text(0.05, 0.925, title, **bold)
     box = {"boxstyle": "round,pad=0.35,rounding_size=0.5", "facecolor": colour, "edgecolor": "none"}
@@ -82,11 +84,12 @@ def titled(figure: Any, title: str, word: str, colour: str, statement: str, what
     place = {"va": "baseline", "fontsize": 10.5, "fontweight": "bold", "color": "white", "bbox": box}
     figure.text(ends.x1 + 0.02, 0.93, word, **place)
     figure.text(0.05, 0.862, statement, fontsize=10.5, color=INK)
-    figure.text(0.05, 0.812, what, fontsize=9, color=QUIET)
+    for i, line in enumerate(what.split("\n")):
+        figure.text(0.05, 0.812 - LEADING * i, line, fontsize=9, color=QUIET)
 
 
-def _published(axes: Any, shown: list[Shown]) -> None:
-    """The curves as they were published."""
+def _published(axes: Any, shown: list[Shown], here: float) -> None:
+    """The curves as they were published. Those steps that ours have too are shaded: ours are often far fewer."""
     axes.set_title("As published", fontsize=10, loc="left", color=INK, pad=8)
     longest = 0.0
     for one in shown:
@@ -97,6 +100,8 @@ def _published(axes: Any, shown: list[Shown]) -> None:
         style: dict[str, Any] = {"linestyle": (0, (4, 2)), "marker": "o", "markersize": 3.5} if by_eye else {}
         axes.plot(steps[keep], 100 * values[keep], color=COLOURS[one.colour], linewidth=1.5, clip_on=False, **style)
     over_steps(axes, longest)
+    if here < longest:
+        _shaded(axes, 0, here, f"{here / 1000:g}k steps, as many as here")
     notes = ["dashed: read from pixels"] if any(one.curve in BY_EYE for one in shown) else []
     notes += (
         [f"cut at {LONGEST // 1000}k"]
@@ -119,13 +124,19 @@ def _ours(axes: Any, found: Finding, bare: bool) -> None:
         band(axes, curve.steps, curve.values, COLOURS[one.colour], dashed=hides(mean, drawn))
         drawn.append(mean)
         longest = max(longest, float(curve.steps[-1]))
+    over_steps(axes, longest)
     if len({one.arm.steps for one in found.shown}) == 1:
-        axes.axvspan(0.8 * longest, longest, color="#f1f2f5", zorder=0, linewidth=0)
+        _shaded(axes, 0.8 * longest, longest, "the last fifth")
     seeds = found.ours.n
     axes.set_title(f"Here: mean and 95 % interval of {seeds} seeds", fontsize=10, loc="left", color=INK, pad=8)
-    over_steps(axes, longest)
     if bare:
         axes.set_yticklabels([])
+
+
+def _shaded(axes: Any, begin: float, end: float, what: str) -> None:
+    """Some of the steps on a light ground; what they are stands below the panel, where no curve runs through it."""
+    axes.axvspan(begin, end, color="#f1f2f5", zorder=0, linewidth=0)
+    axes.set_xlabel(f"{axes.get_xlabel()}\nshaded: {what}", linespacing=1.3)
 
 
 def hides(mean: np.ndarray, drawn: Sequence[np.ndarray]) -> bool:
@@ -168,14 +179,16 @@ def bare(axes: Any) -> None:
 def _ends(axes: Any, found: Finding) -> None:
     """Where each arm ends: a dot per seed, the mean with its interval, and what was published."""
     names: list[tuple[float, str, str]] = []
-    place, spread = 0.0, 0.03 * (len(found.shown) + len(found.extras))  # the same height, however many rows
+    # The same height, however many rows, up to as many as have room for it.
+    place, spread = 0.0, 0.03 * min(len(found.shown) + len(found.extras) + bool(found.extras), 5)
     for one in found.shown:
-        values = one.arm.values(Measure(), one.arm.seeds)
-        row(axes, place, spread, values, COLOURS[one.colour], one.published)
-        if NAMED in one.arm.study.columns:
+        values, probed = one.arm.values(Measure(), one.arm.seeds), NAMED in one.arm.study.columns
+        row(axes, place, spread, values, COLOURS[one.colour], one.published, below=2.7 if probed else 1.7)
+        if probed:
             mean = float(one.arm.values(Measure(NAMED), one.arm.seeds).mean())
             hollow = {"markerfacecolor": "white", "markeredgecolor": COLOURS[one.colour], "markeredgewidth": 1.4}
-            axes.plot(100 * mean, place, "o", markersize=6, clip_on=False, zorder=4, **hollow)
+            # Below the line: on it, the mean would hide a ring at the same share.
+            axes.plot(100 * mean, place + 1.3 * spread, "o", markersize=6, clip_on=False, zorder=4, **hollow)
         names.append((place, one.label, COLOURS[one.colour]))
         place += 1
     if found.extras:
@@ -199,9 +212,16 @@ def _ends(axes: Any, found: Finding) -> None:
         label.set_fontsize(10)
         label.set_fontweight("bold")
     axes.set_title("Mean of the last fifth", fontsize=10, loc="left", color=INK, pad=8)
+    key = {"fontsize": 8.5, "color": QUIET, "labelpad": 3, "loc": "right"}
+    axes.set_xlabel(key_of(found), multialignment="right", linespacing=1.3, **key)
+
+
+def key_of(found: Finding) -> str:
+    """What the marks at the right are, of those that are drawn."""
+    published = [one.published for one in found.shown] + [extra.published for extra in found.extras]
     probed = any(NAMED in one.arm.study.columns for one in found.shown)
-    key = f"◇ {found.diamond}{'   ○ here, by a probe alone' if probed else ''}"
-    axes.set_xlabel(key, fontsize=8.5, color=QUIET, labelpad=3, loc="right")
+    others = [f"◇ {found.diamond}"] * any(one is not None for one in published) + ["○ here, by a probe alone"] * probed
+    return "\n".join(filter(None, ("● mean with interval, small dots: seeds", "   ".join(others))))
 
 
 def seed_dots(axes: Any, place: float, spread: float, values: np.ndarray, colour: str) -> None:
@@ -210,15 +230,23 @@ def seed_dots(axes: Any, place: float, spread: float, values: np.ndarray, colour
     axes.plot(100 * values, heights, "o", color=colour, alpha=0.45, markersize=3.2, clip_on=False, markeredgewidth=0)
 
 
-def row(axes: Any, place: float, spread: float, values: np.ndarray, colour: str, published: float | None) -> None:
-    """Seeds above the line, the mean on it, the published number below."""
+def row(
+    axes: Any,
+    place: float,
+    spread: float,
+    values: np.ndarray,
+    colour: str,
+    published: float | None,
+    below: float = 1.7,
+) -> None:
+    """Seeds above the line, the mean on it, the published number `below` it, in spreads."""
     seed_dots(axes, place, spread, values, colour)
     mean = interval(values, share=True)
     if mean.low is not None and mean.high is not None:
         axes.plot([100 * mean.low, 100 * mean.high], [place, place], color=colour, linewidth=2.4, clip_on=False)
     axes.plot(100 * mean.mean, place, "o", color=colour, markersize=7, markeredgecolor="white", clip_on=False, zorder=5)
     if published is not None:
-        diamond(axes, published, place + 1.7 * spread)
+        diamond(axes, published, place + below * spread)
 
 
 def diamond(axes: Any, value: float, height: float) -> None:

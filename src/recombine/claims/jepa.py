@@ -60,7 +60,6 @@ def judge_gain(study: StudyTable, others: Mapping[str, StudyTable], measure: Mea
     )
     published = {PLAIN: ("maskgit", 0.007, "red"), WITH: ("maskgit_jepa", 0.44, "pink")}
     notes = [
-        testing.published_then(arms, {label: curve for label, (curve, _, _) in published.items()}),
         refused(arms, measure, seeds),
         _controls(study, measure),
         decay if height - mean >= MATTERS.value else "",
@@ -73,6 +72,7 @@ def judge_gain(study: StudyTable, others: Mapping[str, StudyTable], measure: Mea
         parts=tuple(parts),
         ours=as_interval(test),
         arms={label: arm.name for label, arm in arms.items()},
+        limits=testing.published_then(arms, {label: curve for label, (curve, _, _) in published.items()}),
         notes=tuple(note for note in notes if note),
         shown=tuple(
             Shown(label, arms[label], colour, curve, value) for label, (curve, value, colour) in published.items()
@@ -159,7 +159,8 @@ def _asides(
         helping = [name for name, test in settings.items() if helps(name, test)]
         best = max(settings, key=lambda name: settings[name].mean)
         text = (
-            f"{len(settings)} other JEPA setting{'s were' if len(settings) > 1 else ' was'} tried; the best is {best}, "
+            f"{len(settings)} JEPA setting{'s were' if len(settings) > 1 else ' was'} asked beside it, apart from the "
+            f"search (B7); the best is {best}, "
             f"{gain_text(settings[best], p[best])}; "
             + (
                 f"{join(helping)} clearly repair{'s' if len(helping) == 1 else ''} it."

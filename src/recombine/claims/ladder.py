@@ -49,7 +49,6 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
     gain = testing.possible(interval(np.mean(rungs, axis=0) - arms[BASE].values(measure, seeds)))
     order = sorted(arms, key=lambda label: -float(arms[label].values(measure, seeds).mean()))
     notes = [
-        testing.published_then(arms, CURVES),
         refused(arms, measure, seeds),
         f"From highest to lowest: {', '.join(order)} (published: DiT, MAR, GIVT, MaskGIT).",
         testing.unsettled({label: arm for label, arm in arms.items() if label != BASE}, measure, seeds),
@@ -61,6 +60,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         parts=tuple(parts),
         ours=gain,
         arms={label: arm.name for label, arm in arms.items()},
+        limits=testing.published_then(arms, CURVES),
         notes=tuple(note for note in notes if note),
         shown=tuple(Shown(label, arms[label], COLOURS[label], CURVES[label], PUBLISHED[label]) for label in arms),
     )

@@ -82,6 +82,7 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     first = (answered or found)[0]
     evidence = [part.sentence for part in first.parts if part.sentence and not _limits(part)]
     limits = [part.sentence for part in first.parts if part.sentence and _limits(part)]
+    limits += first.limits
     evidence += [*first.notes, *_beside(claim, [one for one in found if one is not first])]
     other: dict[str, Finding] = {}
     if not first.study.is_plane:  # there one picture of every cell is judged, at the end and by one measure

@@ -10,24 +10,35 @@ from pathlib import Path
 from recombine.claims.asking import without_own
 from recombine.claims.beyond import questions, sections
 from recombine.claims.beyond.entries import Entry
+from recombine.claims.brief import MODELS, brief_lines, what_counts, what_is_asked
 from recombine.claims.ledger import CLAIMS, DRAWN, FIGURES, QUALITY, make_ledger, open_studies
 from recombine.claims.planes.judges import SCALING
 from recombine.claims.quality import figure_name, qualities, quality_pointer, quality_sections
-from recombine.claims.tables import Measure, StudyTable
+from recombine.claims.tables import StudyTable
 from recombine.claims.verdicts import WORDS, Verdict, Word
 from recombine.claims.why.answers import Answer, Said
 from recombine.claims.why.explanations import EXPLANATIONS, explain
-from recombine.claims.why.sections import RUNS, folded, pointer, relative, slug, source, why_sections
+from recombine.claims.why.sections import (
+    RUNS,
+    folded,
+    pointer,
+    relative,
+    run_anchor,
+    slug,
+    source,
+    why_sections,
+)
 from recombine.errors import UserError
 from recombine.files import cannot_write, write_atomic
 from recombine.judges.statistics import Interval
 from recombine.progress import console
 from recombine.report.drawn import can_be_drawn, draw_pictures
 from recombine.report.page import duration
-from recombine.report.words import join, percent
+from recombine.report.words import join
 
 MARKS: dict[Word, str] = {"reproduced": "●", "partly": "◐", "not reproduced": "○", "untested": "·"}
 SAID: dict[Said, str] = {"supported": "●", "contradicted": "○", "cannot tell": "◐"}
+STATES = {"held": "yes", "in part": "in part", "failed": "no", "open": "cannot tell"}
 NARROW = 110  # columns of a terminal below which statements would run down in slivers
 PAPERS = {"C": ("objectives study", "arXiv 2510.03075"), "F": ("forced-rendering study", "arXiv 2501.18797")}
 
@@ -199,7 +210,9 @@ def page_text(
     answers = explain(studies) if answers is None else answers
     entries = questions.look_beyond(studies) if entries is None else entries
     measured = qualities(verdicts)
-    parts = [_top(verdicts), _ledger(verdicts), *pointer(answers), *sections.beyond_pointer(entries)]
+    links = {one.id: anchor(one) for one in verdicts} | {one.id: slug(sections.title(one)) for one in entries}
+    parts = [_top(verdicts), *brief_lines(verdicts, entries, links), _ledger(verdicts)]
+    parts += [*pointer(answers), *sections.beyond_pointer(entries)]
     parts += quality_pointer(measured)
     parts += [_section(verdict, home) for verdict in verdicts if verdict.finding]
     parts += quality_sections(measured, home)
@@ -215,19 +228,17 @@ def page_text(
 def _top(verdicts: Sequence[Verdict]) -> str:
     counts = {word: sum(verdict.verdict == word for verdict in verdicts) for word in WORDS}
     said = join([f"{count} {word}" for word, count in counts.items() if count])
+    generators = [one.finding.study for one in verdicts if one.finding and not one.finding.study.is_plane]
+    study = generators[0] if generators else None
     return (
         "# Results\n\n"
         "<!-- Written by `recombine claims results/* --write RESULTS.md`; a change by hand is lost. -->\n\n"
         f"Of {len(verdicts)} claims of two papers (C: {PAPERS['C'][1]}, F: {PAPERS['F'][1]}): {said}.\n\n"
-        "A model is trained on some combinations of factors and asked for others; *level-2* differs in two factors "
-        "from all it has seen. The numbers are shares of generated level-2 pictures that are **right in every factor "
-        "and valid** (the papers count what a probe calls right, valid or not), averaged over the **last fifth of the "
-        "evaluations**. The seed is the unit: comparisons are paired by seed, intervals are 95 % over seeds, p-values "
-        "are Holm-corrected over the comparisons that a verdict rests on together. The claims F are about decoders "
-        "that are told every factor: their numbers "
-        "are taken at the end of training, over all pairs (x, y) that were held out, and defined in "
-        "[docs/rendering.md](docs/rendering.md). How a verdict is reached, and the thresholds: "
-        "[docs/claims.md](docs/claims.md); they were fixed in the code, whose history shows when."
+        f"**What is asked.** {what_is_asked(study)} {MODELS} **Two counts.** {what_counts(study)} **Numbers** are "
+        "shares of level-2 pictures over the last fifth of the evaluations, with 95 % intervals over seeds; those of "
+        "the claims F are about decoders that are told every factor, at the end of training, over the pairs (x, y) "
+        "that were held out ([docs/rendering.md](docs/rendering.md)). How a verdict is reached: "
+        "[docs/claims.md](docs/claims.md); the thresholds were fixed in the code, whose history shows when."
     )
 
 
@@ -235,21 +246,20 @@ def _ledger(verdicts: Sequence[Verdict]) -> str:
     """One table per paper."""
     parts = [
         "## The ledger",
-        "In percentage points where no unit is given, with 95 % intervals. Published numbers of the claims C count "
-        "what a probe names right, valid or not: ours counted so stand beside them, and the verdict goes by what is "
-        "right and valid.",
+        "In percentage points where no unit is given, with 95 % intervals; below a verdict what it rests on.",
     ]
     for letter, (name, paper) in PAPERS.items():
         own = [verdict for verdict in verdicts if verdict.id.startswith(letter)]
         found = [verdict for verdict in own if verdict.finding]
         probed = any(verdict.by_probe for verdict in found)
-        heads = [f"{name}, {paper}", "what is compared", "published", *(["here, by a probe alone"] if probed else [])]
+        heads = [f"{name}, {paper}", "what is compared", "published", *(["here, named right"] if probed else [])]
         heads += ["here, right and valid" if probed else "here", "seeds", "verdict"]
         lines = [f"| {' | '.join(heads)} |", f"|---|---|{'---:|' * (len(heads) - 3)}---|"]
         for verdict in found:
-            cells = [f"**[{verdict.id}](#{anchor(verdict)})** {verdict.claim.statement}", _compared(verdict)]
+            cells = [f"**[{verdict.id}](#{anchor(verdict)})** {verdict.claim.statement}", verdict.claim.measure]
             cells += [published_text(verdict), *([by_probe_text(verdict)] if probed else []), ours_text(verdict)]
-            lines.append(f"| {' | '.join(cells)} | {verdict.seeds} | {MARKS[verdict.verdict]} {verdict.verdict} |")
+            why = f"<br>{reasons}" if (reasons := _reasons(verdict)) else ""
+            lines.append(f"| {' | '.join(cells)} | {verdict.seeds} | {MARKS[verdict.verdict]} {verdict.verdict}{why} |")
         parts += ["\n".join(lines)] if found else []
         waiting = [verdict.id for verdict in own if not verdict.finding]
         if waiting:
@@ -257,13 +267,17 @@ def _ledger(verdicts: Sequence[Verdict]) -> str:
     return "\n\n".join(parts)
 
 
-def _compared(verdict: Verdict) -> str:
-    """What the number is, and what each arm of a generator study has of it: a difference alone does not say where."""
+def _reasons(verdict: Verdict) -> str:
+    """What holds of a claim that is not wholly reproduced and what does not, by the names of its parts."""
     found = verdict.finding
-    if found is None or found.study.is_plane or not found.shown:
-        return verdict.claim.measure
-    shares = [f"{one.label} {percent(one.arm.share(Measure(), one.arm.seeds).mean)}" for one in found.shown]
-    return f"{verdict.claim.measure} (right and valid: {', '.join(shares)})"
+    if found is None or verdict.verdict == "reproduced":
+        return ""
+    told = [part for part in found.parts if part.role == "core" or (part.role != "aside" and part.state == "failed")]
+    groups = []
+    for state, word in STATES.items():
+        names = [part.name for part in told if part.state == state]
+        groups += [f"{word}: {', '.join(names)}"] if names else []
+    return "; ".join(groups)
 
 
 def _not_tested(verdicts: Sequence[Verdict], answers: Sequence[Answer]) -> list[str]:
@@ -296,7 +310,7 @@ def _section(verdict: Verdict, home: Path) -> str:
     lines = [
         f"## {heading(verdict)}",
         f"*{verdict.claim.statement}* Published: {verdict.claim.published}{trust}.",
-        f"![{verdict.claim.title}: published and here](results/{FIGURES}/{verdict.id}.png)",
+        f"![{verdict.claim.title}](results/{FIGURES}/{verdict.id}.png)",
         " ".join(text for text in verdict.evidence if text in judged),
         *folded(text for text in verdict.evidence if text not in judged),
     ]
@@ -330,7 +344,8 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
         used = "" if name in _read_from() else " No claim is judged from it."
         missing = f" **Incomplete:** {' '.join(study.incomplete)}" if study.incomplete else ""
         own = f" *Its limits:* {study.finished.limits}" if name in _read_from() and study.finished.limits else ""
-        parts.append(f"- [{name}]({relative(study.folder, home)}): {', '.join(said)}.{used}{missing}{own}")
+        place = f'<a id="{run_anchor(name)}"></a>'
+        parts.append(f"- [{name}]({relative(study.folder, home)}){place}: {', '.join(said)}.{used}{missing}{own}")
     return parts[0] + "\n\n" + "\n".join(parts[1:])
 
 

@@ -12,6 +12,7 @@ from recombine.report.words import level_name
 from recombine.studies.quality_table import ABOUT
 
 WIDE, LEAST, ROW = 12.4, 1.75, 0.42  # inches: of the figure, of what is no row, of a row
+GAP = 0.055  # between panels, as a share of the figure: their outermost ticks do not touch
 APART = 0.2  # between the levels of a row
 LETTER = 0.0064  # width of a letter of an arm's name, as a share of the figure
 
@@ -27,10 +28,10 @@ def draw_quality(quality: Quality, path: Path) -> Path:
         figure = Figure(figsize=(WIDE, high), dpi=150)
         canvas = FigureCanvasAgg(figure)
         begin = 0.03 + LETTER * max(map(len, quality.arms))
-        wide = (0.985 - begin) / len(SHOWN)
+        wide = (0.975 + GAP - begin) / len(SHOWN)
         bottom, tall = 0.4 / high, ROW * len(quality.arms) / high
         for place, metric in enumerate(SHOWN):
-            axes = figure.add_axes((begin + place * wide, bottom, wide - 0.04, tall))
+            axes = figure.add_axes((begin + place * wide, bottom, wide - GAP, tall))
             _panel(axes, quality, metric, named=place == 0)
         bold: dict[str, Any] = {"fontsize": 15, "fontweight": "bold", "color": "#111"}
         figure.text(0.02, 1 - 0.38 / high, f"Quality of the pictures: {quality.study.name}", **bold)

@@ -20,11 +20,7 @@ def refused(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> str:
     texts = []
     for label, arm in arms.items():
         texts.append(f"{label} {percents([_then(arm, reason, measure, seeds).mean() for reason in REASONS])}")
-    return (
-        "Why level-2 pictures are refused (share named right by the probe / with colour, size and place in the world's "
-        "ranges / free of defects; to count, a picture must be all three, and what is measured of it must be what was "
-        f"asked for): {', '.join(texts)}."
-    )
+    return f"Why pictures are refused (named right / in the world's ranges / free of defects): {', '.join(texts)}."
 
 
 def _then(arm: Arm, column: str, measure: Measure, seeds: list[int]) -> np.ndarray:

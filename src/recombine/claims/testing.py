@@ -151,16 +151,16 @@ def also_differ(base: str, arms: Mapping[str, Arm], changed: Sequence[str]) -> s
     return f"Beside what is compared, these differ from {base}: {'; '.join(texts)}." if texts else ""
 
 
-def published_then(arms: Mapping[str, Arm], curves: Mapping[str, str]) -> str:
-    """A sentence on what the published runs had after as many steps as ours; empty where none is longer than ours. A
-    step is not the same work in both: batches and models differ."""
+def published_then(arms: Mapping[str, Arm], curves: Mapping[str, str]) -> tuple[str, ...]:
+    """A limit: what the published runs had after as many steps as ours; none where no run is longer than ours. A step
+    is not the same work in both: batches and models differ."""
     longer = {
         label: arm.steps
         for label, arm in arms.items()
         if label in curves and published_curves()[curves[label]][0][-1] > arm.steps
     }
     if not longer:
-        return ""
+        return ()
     same = len(set(longer.values())) == 1
     texts = []
     for label, step in longer.items():
@@ -173,7 +173,7 @@ def published_then(arms: Mapping[str, Arm], curves: Mapping[str, str]) -> str:
     ours = f"{next(iter(longer.values())):,}; " if same else ""
     return (
         f"The published runs are longer ({length} steps). At as many steps as here ({ours}a step need not be the same "
-        f"work) they have, interpolated and counted by a probe alone: {', '.join(texts)}."
+        f"work) they have, interpolated and counted by a probe alone: {', '.join(texts)}.",
     )
 
 

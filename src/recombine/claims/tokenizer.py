@@ -92,7 +92,6 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         testing.whole_limit(study),
     )
     notes = [
-        testing.published_then(arms, CURVES),
         refused(arms, measure, seeds),
         *_others(study, measure),
         testing.unsettled(arms, measure, seeds),
@@ -104,6 +103,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         parts=parts,
         ours=as_interval(testing.pair(arms[VAE], arms[VQ], measure, seeds)),
         arms={label: arm.name for label, arm in arms.items()},
+        limits=testing.published_then(arms, CURVES),
         notes=tuple(note for note in notes if note),
         shown=tuple(Shown(label, arms[label], COLOURS[label], CURVES[label], PUBLISHED[label]) for label in arms),
         extras=extras,

@@ -81,6 +81,7 @@ class Finding:
     ours: Interval  # of the claim's measure
     arms: Mapping[str, str]  # {what it stands for: the arm's name}
     notes: tuple[str, ...] = ()  # evidence beside the parts
+    limits: tuple[str, ...] = ()  # what keeps the answer from being stronger, beside the parts that are limits
     shown: tuple[Shown, ...] = ()
     extras: tuple[Extra, ...] = ()
     extras_title: str = ""

@@ -82,7 +82,7 @@ def judge_dependent(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
             *((turned.over(f"{len(rare)} rarest trained", axis, rare_share),) if rare else ()),
             Gains("Strongest less none", contrasts),
         ),
-        limits=(*dull.values(), *numbers.still_moving(numbers.far_curves(arms, measure))),
+        limits=(*numbers.left_out(dull), *numbers.still_moving(numbers.far_curves(arms, measure))),
     )
 
 
@@ -147,7 +147,7 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         arms={label: arm.name for label, arm in arms.items()},
         panels=(same, farthest, Gains(f"{ticks[-1]} less {ticks[0]} trained", contrasts)),
         limits=(
-            *dull.values(),
+            *numbers.left_out(dull),
             f"An arm's farthest level, drawn beside, is level {depths} trained.",
             *numbers.still_moving(curves),
         ),
@@ -210,7 +210,7 @@ def judge_values(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
             Over("Level-2", "values per factor", ticks, lines),
             Gains(f"{ticks[-1]} less {ticks[0]} values", contrasts),
         ),
-        limits=(*dull.values(), *_uneven(given), *numbers.still_moving(curves)),
+        limits=(*numbers.left_out(dull), *_uneven(given), *numbers.still_moving(curves)),
     )
 
 

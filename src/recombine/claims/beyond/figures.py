@@ -1,7 +1,7 @@
 """One figure per entry, of up to three panels: shares over what was turned, rows of arms, curves, and the differences.
 
-A colour is a family. Of differences it is what is said of them: green higher, red lower, grey alike, ochre not clear
-or neither composes.
+A colour is a family. Differences have none, so that they are not read as one: dark where they are clear, else grey,
+with what is said of each at the end of its row.
 """
 
 import io
@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from recombine.claims.beyond.entries import Contrast, Curves, Entry, Found, Gains, Over, Panel, Rows, Said, Tone
+from recombine.claims.beyond.entries import Contrast, Curves, Entry, Found, Gains, Over, Panel, Rows, Tone
 from recombine.claims.figures import COLOURS, GRID, HIGH, INK, QUIET, WIDE, band, bare, over_steps, row, titled
 from recombine.files import write_atomic
 from recombine.judges.statistics import interval
 
 CHIPS: dict[Tone, str] = {"clear": "#1a7f37", "none": "#6b7280", "open": "#b26a00"}
-SAID: dict[Said, str] = {"higher": "green", "lower": "red", "alike": "grey"}
-SAID |= {"not clear": "ochre", "neither composes": "ochre"}
-LEGEND = "green higher, red lower, grey alike, ochre not clear"
+PALE = "#8d94a1"  # lighter than the grey of a family
+LEGEND = "dark: clear, grey: not"
 LETTER = 0.0056  # width of a letter of a row's name at 9 points, as a share of the figure
 LEAST = 10  # points shown on both sides of 0, so that noise does not fill a panel
-LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.55
+LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.54
+FULL, CROWDED = 3, 36  # rows that fill a panel; letters of ticks that do
 
 
 def draw_entry(entry: Entry, path: Path) -> Path:
@@ -40,15 +40,18 @@ def draw_entry(entry: Entry, path: Path) -> Path:
         FigureCanvasAgg(figure)
         panels = _panels(entry, found)
         names = [_room(panel) for panel in panels]
-        free = RIGHT - LEFT - sum(names) - GAP * (len(names) - 1)
+        ends = [_end_room(panel) for panel in panels]
+        free = RIGHT - LEFT - sum(names) - sum(ends) - GAP * (len(names) - 1)
         begin, wide = LEFT, free / len(names)
-        for panel, room in zip(panels, names, strict=True):
-            axes = figure.add_axes((begin + room, BOTTOM, wide, TALL))
-            axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=8 if not _legend(panel) else 26)
+        pad = 25 if any(isinstance(panel, Over | Curves) for panel in panels) else 8  # room for the families' names
+        for panel, room, end in zip(panels, names, ends, strict=True):
+            tall = _tall(panel)
+            axes = figure.add_axes((begin + room, BOTTOM + TALL - tall, wide, tall))
+            axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=pad)
             _draw(axes, panel, {one.label: one for one in entry.named})
-            begin += room + wide + GAP
+            begin += room + wide + end + GAP
         titled(figure, f"{entry.id}  {entry.asked.title}", entry.word, CHIPS[found.tone], entry.asked.question,
-               f"{entry.asked.compares}; {found.ours.n} seeds")  # fmt: skip
+               f"{entry.asked.compares}; {seeds_text(found)}")  # fmt: skip
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", metadata={"Software": None})
     write_atomic(path, buffer.getvalue())
@@ -66,6 +69,13 @@ def _panels(entry: Entry, found: Found) -> tuple[Panel, ...]:
     return found.panels
 
 
+def seeds_text(found: Found) -> str:
+    """ "8 seeds", or "8 to 16 seeds" where comparisons have different numbers of them."""
+    counts = [len(one.values) for one in found.contrasts] or [found.ours.n]
+    low, high = min(counts), max(counts)
+    return f"{high} seeds" if low == high else f"{low} to {high} seeds"
+
+
 def _labels(panel: Panel) -> list[str]:
     if isinstance(panel, Rows):
         return [one.label for one in panel.rows]
@@ -77,8 +87,20 @@ def _room(panel: Panel) -> float:
     return LETTER * max(map(len, _labels(panel)), default=0) + 0.012
 
 
-def _legend(panel: Panel) -> bool:
-    return isinstance(panel, Over | Curves)
+def _end_room(panel: Panel) -> float:
+    """Room for what is said at the ends of a panel's rows, as a share of the figure."""
+    said = [line for one in panel.contrasts for line in _at_end(one).split("\n")] if isinstance(panel, Gains) else []
+    return LETTER * max(map(len, said), default=0)
+
+
+def _at_end(one: Contrast) -> str:
+    """What is said at the end of a row: the longest on two lines."""
+    return one.word.replace("neither ", "neither\n")
+
+
+def _tall(panel: Panel) -> float:
+    """A panel of differences with one row or two is not as tall as the others: it would be empty."""
+    return TALL * min(len(panel.contrasts), FULL) / FULL if isinstance(panel, Gains) else TALL
 
 
 def _draw(axes: Any, panel: Panel, named: Mapping[str, Contrast]) -> None:
@@ -114,6 +136,8 @@ def _over(axes: Any, panel: Over) -> None:
     axes.set_xlabel(panel.axis, fontsize=9, color=QUIET, labelpad=3)
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     bare(axes)
+    if len(panel.ticks) * max(map(len, panel.ticks)) > CROWDED:
+        axes.tick_params(axis="x", labelsize=8)
     if panel.names:
         _names(axes)
 
@@ -152,7 +176,7 @@ def _gains(axes: Any, panel: Gains, named: Mapping[str, Contrast]) -> None:
     count = len(panel.contrasts)
     small = count > 10
     for place, one in enumerate(panel.contrasts):
-        colour = COLOURS[SAID[one.word]]
+        colour = shade(one)
         own = [100 * value for value in one.values.values()]
         axes.plot(own, [place] * len(own), "o", color=colour, alpha=0.3, markersize=3, markeredgewidth=0)
         if one.test.low is not None and one.test.high is not None:
@@ -162,8 +186,7 @@ def _gains(axes: Any, panel: Gains, named: Mapping[str, Contrast]) -> None:
         axes.plot(100 * one.test.mean, place, "o", color=colour, markersize=size, markeredgecolor="white", zorder=5)
         if one.label in named:
             other = named[one.label]
-            edge = COLOURS[SAID[other.word]]
-            hollow = {"markerfacecolor": "white", "markeredgecolor": edge, "markeredgewidth": 1.2}
+            hollow = {"markerfacecolor": "white", "markeredgecolor": shade(other), "markeredgewidth": 1.2}
             axes.plot(100 * other.test.mean, place, "o", markersize=size, zorder=4, **hollow)
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, -LEAST), max(high, LEAST))
@@ -173,7 +196,16 @@ def _gains(axes: Any, panel: Gains, named: Mapping[str, Contrast]) -> None:
     axes.set_xlabel(key, fontsize=8.5, color=QUIET, labelpad=3)
     axes.locator_params(axis="x", nbins=5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:+.0f}".replace("-", "\u2212") if value else "0")
-    _label_rows(axes, [(one.label, COLOURS[SAID[one.word]]) for one in panel.contrasts], 7 if small else 9)
+    size = 7 if small else 9
+    for place, one in enumerate(panel.contrasts):
+        style = {"va": "center_baseline", "fontsize": size - 0.5, "linespacing": 1.15}
+        axes.text(1.02, place, _at_end(one), color=shade(one, QUIET), transform=axes.get_yaxis_transform(), **style)
+    _label_rows(axes, [(one.label, shade(one, QUIET)) for one in panel.contrasts], size)
+
+
+def shade(one: Contrast, other: str = PALE) -> str:
+    """Dark where a difference is clear, else `other`: words a darker grey than marks, to be read."""
+    return INK if one.word in ("higher", "lower") else other
 
 
 def _label_rows(axes: Any, names: list[tuple[str, str]], size: float = 9) -> None:

@@ -14,13 +14,18 @@ from recombine.claims.beyond.entries import Contrast, Curves, Found, Gains, Ques
 from recombine.claims.beyond.numbers import compare, far
 from recombine.claims.planes.table import flat
 from recombine.claims.tables import Arm, Measure, StudyTable
-from recombine.claims.testing import FEWEST_SEEDS, column_there
+from recombine.claims.testing import FEWEST_SEEDS, MATTERS, column_there
 from recombine.claims.verdicts import Untested
 from recombine.report.reading import some
-from recombine.report.words import join
+from recombine.report.words import join, p_value
 
 SEARCH, CONFIRM = "jepa", "jepa-confirm"
+PUBLISHED = "jepa-published"
 FRESH = ", fresh seeds"
+AGAIN = "a loss on all tokens"
+UNTOLD = ("not clear", "neither composes")
+"""What is said of a comparison that does not tell whether JEPA helps."""
+
 SEARCHED = (SEARCH, "jepa-layers")
 """The studies whose JEPA arms count as tries."""
 
@@ -54,7 +59,7 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         for label, (arm, control) in kept.items()
         if not {label, _without(label)} & set(dull) and (arm.study.name == SEARCH or _enough(arm, control))
     }
-    contrasts = compare(pairs, f"the study {SEARCH}")
+    contrasts = compare(pairs, f"the study {SEARCH}", floor=MATTERS.value)
     best = max(contrasts, key=lambda one: one.test.mean)
     helping = [one.label for one in contrasts if one.word == "higher"]
     seen = {seed for arm, _ in kept.values() for seed in arm.seeds}
@@ -71,7 +76,7 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         if helping
         else f"none clearly raises level-2, so JEPA {_no_help(contrasts)} in {where}"
     )
-    lower = [f"{one.label} ({one.text})" for one in contrasts if one.word == "lower"]
+    lower = [f"{one.label}, {one.text[:-1]}, {p_value(one.p)})," for one in contrasts if one.word == "lower"]
     outcome += f"; {some(lower)} clearly {'lowers' if len(lower) == 1 else 'lower'} it" if lower else ""
     after = unconfirmed
     if confirmed is not None and not again:
@@ -89,7 +94,7 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     hues = dict(zip(both, ("pink", "red"), strict=True))
     curves = numbers.far_curves(both, measure)
     ranked = sorted(contrasts, key=lambda one: -one.test.mean)
-    limits = [*dull.values()]
+    limits = numbers.left_out(dull)
     if alone:
         limits.append(f"Not counted, since no arm differs from it in the JEPA loss alone: {some(alone)}.")
     return Found(
@@ -103,9 +108,13 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         + ("on fresh seeds" if confirmed else "of the best setting, chosen after the fact"),
         arms={label: one.name for label, one in both.items()},
         panels=(
-            Curves("The best setting", {label: (hues[label], curve) for label, curve in curves.items()}),
+            Curves(
+                "The best setting, with the seeds of the search",
+                {label: (hues[label], curve) for label, curve in curves.items()},
+            ),
             Gains("Less its own control", (*((confirmed,) if confirmed else ()), *ranked)),
         ),
+        notes=(f"B10 asks it again with fresh seeds, from {AGAIN} on.",) if PUBLISHED in studies else (),
         limits=(*limits, *numbers.still_moving(curves)),
     )
 
@@ -172,13 +181,13 @@ def _word(
         return "not confirmed", "open" if confirmed.word == "not clear" else "none"
     if helping:
         return "not confirmed yet", "open"
-    ruled_out = all(one.word != "not clear" for one in contrasts)
+    ruled_out = not any(one.word in UNTOLD for one in contrasts)
     return f"{_no_help(contrasts)} in {count} settings", "none" if ruled_out else "open"
 
 
 def _no_help(contrasts: tuple[Contrast, ...]) -> str:
     """Only where every comparison is clear is it said that there was no help."""
-    return "did not clearly help" if any(one.word == "not clear" for one in contrasts) else "did not help"
+    return "did not clearly help" if any(one.word in UNTOLD for one in contrasts) else "did not help"
 
 
 def _label(arm: Arm) -> str:
@@ -196,6 +205,6 @@ B7 = Question(
     question="Is there a setting of the JEPA loss with which MaskGIT draws combinations it never saw?",
     compares="Level-2 of every setting tried, less that of the same arm without JEPA",
     studies=(SEARCH,),
-    beside=(*SEARCHED[1:], CONFIRM),
+    beside=(*SEARCHED[1:], CONFIRM, PUBLISHED),
     judge=judge_search,
 )

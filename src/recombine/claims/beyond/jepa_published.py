@@ -73,7 +73,7 @@ def judge_published(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
         ),
         notes=_changes([control for control, _ in steps.values()]),
         limits=(
-            *dull.values(),
+            *numbers.left_out(dull),
             *([f"Not counted, since no arm differs from it in the JEPA loss alone: {join(alone)}."] if alone else []),
             *numbers.still_moving(numbers.far_curves(arms, measure)),
         ),

@@ -19,6 +19,7 @@ from recombine.judges.statistics import holm, interval, paired
 from recombine.report.reading import some
 from recombine.report.words import join, percent
 
+UNLEARNED = " of the trained compositions and is not compared."
 NAMES = {
     "dit": "DiT",
     "maskgit": "MaskGIT",
@@ -181,10 +182,18 @@ def unlearned(arms: Mapping[str, Arm], column: str, codes: Collection[str] | Non
     """{label: a sentence} for every arm that has not learned what it was trained on."""
     shares = {label: trained_share(arm, column, codes) for label, arm in arms.items()}
     return {
-        label: f"{label} draws only {percent(share)} of the trained compositions and is not compared."
+        label: f"{label} draws only {percent(share)}{UNLEARNED}"
         for label, share in shares.items()
         if share < LEARNED.value
     }
+
+
+def left_out(dull: Mapping[str, str]) -> list[str]:
+    """The sentences of `unlearned`, as one where there are many."""
+    if len(dull) < 3:
+        return list(dull.values())
+    shares = [text.removesuffix(UNLEARNED).replace(" draws only ", " ") for text in dull.values()]
+    return [f"Not compared, since too few of the trained compositions are drawn: {join(shares)}."]
 
 
 def compare(

@@ -13,19 +13,21 @@ from recombine.report.words import join
 
 TITLE = "Beyond the papers"
 HEAD = (
-    "Questions that no paper asks, each answered by comparisons that were fixed in the code before the runs: paired by "
-    "seed, with 95 % intervals of each by itself; the words (higher, lower, not clear) go by p-values that are "
+    "Questions that no paper asks, each answered by comparisons that were fixed in the code before the runs (a few "
+    "rules on words came after, and are named there): paired by seed, with 95 % intervals of each by itself; the words "
+    "(higher, lower, not clear) go by p-values that are "
     "Holm-corrected within an entry ([how](docs/claims.md#beyond-the-papers))."
 )
 
 
-def _title(entry: Entry) -> str:
+def title(entry: Entry) -> str:
+    """The heading of an entry's section."""
     return f"{entry.id}. {entry.asked.title}: {entry.word}"
 
 
 def beyond_pointer(entries: Sequence[Entry]) -> list[str]:
     """A line below the ledger that leads to the entries."""
-    links = [f"[{one.asked.title}](#{slug(_title(one))}) ({one.word})" for one in entries if one.found is not None]
+    links = [f"[{one.asked.title}](#{slug(title(one))}) ({one.word})" for one in entries if one.found is not None]
     return [f"{TITLE}: {join(links)}."] if links else []
 
 
@@ -43,7 +45,7 @@ def beyond_sections(entries: Sequence[Entry], home: Path) -> list[str]:
             limits = without_own(limits, study)
         arms = ", ".join(f"`{name}`" for name in dict.fromkeys(found.arms.values()))
         section = [
-            f"### {_title(entry)}",
+            f"### {title(entry)}",
             f"{entry.asked.question} {found.answer}",
             by_probe(entry),
             f"![{entry.asked.title}](results/{FIGURES}/{entry.id}.png)",
@@ -69,7 +71,8 @@ def by_probe(entry: Entry) -> str:
     rest = len(entry.named) - len(clear)
     if not clear:
         return f"By the probe alone, valid or not, {'none of them is' if rest > 1 else 'it is not'} clearly other."
-    others = f"; no clear difference in the other{'' if rest == 1 else f' {rest}'}" if rest else ""
+    others = f"; no clear difference in the other{'' if rest == 1 else f' {rest}'} comparison{'' if rest == 1 else 's'}"
+    others = others if rest else ""
     return f"By the probe alone, valid or not: {listing(clear)}{others}."
 
 

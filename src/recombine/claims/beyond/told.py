@@ -48,15 +48,17 @@ def judge_spread(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     word, tone = chip(contrasts, "it matters", "no difference", "higher", "lower")
     small = {_sized(label, size) for label in turned.families for size in turned.tried if size < EQUAL}
     main = [one for one in contrasts if one.label in small] or list(contrasts)
+    by_size = {size: [one for one in contrasts if one.label.endswith(_sized("", size))] for size in turned.tried}
+    told = sorted(by_size, key=lambda size: not any(one.word in ("higher", "lower") for one in by_size[size]))
     texts = []
-    for size in turned.tried:
+    for size in told:  # what is clear first
         end = _sized("", size)
-        own = [one for one in contrasts if one.label.endswith(end)]
-        if own:
-            texts.append(f"with {end.removeprefix(', ').replace(' (', ' ones (')} level-2 is {listing(own, end)}")
+        if by_size[size]:
+            ones = end.removeprefix(", ").replace(" (", " ones (")
+            texts.append(f"with {ones} level-2 is {listing(by_size[size], end)}")
     return Found(
         studies=(study,),
-        answer=f"{lead(tone)}: against vectors that begin equal ({EQUAL:g}), {'; '.join(texts)}.",
+        answer=f"{lead(tone)}: against vectors that begin as large as the time ({EQUAL:g}), {'; '.join(texts)}.",
         word=word,
         tone=tone,
         contrasts=contrasts,
@@ -67,7 +69,7 @@ def judge_spread(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
             turned.over("Level-2", "size of the vectors before training", lambda arm: far(arm, measure)),
             Gains(f"Less equal vectors ({EQUAL:g})", contrasts),
         ),
-        limits=(*dull.values(), *numbers.still_moving(numbers.far_curves(arms, measure))),
+        limits=(*numbers.left_out(dull), *numbers.still_moving(numbers.far_curves(arms, measure))),
     )
 
 
@@ -142,7 +144,7 @@ def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found
             ),
             Gains(f"Less unknown (0\u00a0%: less {TOLD})" if without else "Less unknown", contrasts),
         ),
-        limits=(*dull.values(), *map(_needs, guided.values()), *numbers.still_moving(curves)),
+        limits=(*numbers.left_out(dull), *map(_needs, guided.values()), *numbers.still_moving(curves)),
     )
 
 

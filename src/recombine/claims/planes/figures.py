@@ -27,9 +27,11 @@ from recombine.report.figures import LINES
 from recombine.report.plane_figures import MODEL_COLOURS, by_depth, cosine_foot, outline
 from recombine.report.rendering_inside import Measures, memory_pictures, read_inside
 from recombine.report.rendering_reading import FinishedRendering, read_rendering
+from recombine.report.words import percent
 
 PLACES = ((0.055, 0.25), (0.365, 0.25))  # left edge and width of the two panels beside the rows
 BOTTOM, TALL = 0.15, 0.56
+STEP = 0.05  # an axis of cosines that does not begin at 0 begins at a multiple of it
 UNFITTED = "#aab0bb"  # an arm that has not fitted what it was trained on tells nothing
 PUBLISHED = {
     ("F1", "CNN"): 0.291,
@@ -134,7 +136,7 @@ def _in_place(figure: Any, claim: str, found: Finding, study: FinishedRendering,
     _plain(axes, unit)
     groups = scaling.scores_of(read_rendering(found.beside[0].folder)) if found.beside else {}
     if groups:
-        _needed(_panel(figure, 1, f"Images needed for {scaling.REACH:.0%} off the rim"), groups)
+        _needed(_panel(figure, 1, f"Images needed for {percent(scaling.REACH)} off the rim"), groups)
     else:
         axes = _panel(figure, 1, "Error over a blank image's, by depth")
         for label, name in found.arms.items():
@@ -182,6 +184,7 @@ def _needed(axes: Any, groups: Mapping[str, scaling.Scores]) -> None:
     """Examples needed against size with the fitted line. A seed that reaches it has a bar between the two tried numbers
     that its need lies between, and a dot at what is read off between them."""
     sizes: list[int] = []
+    missed, hollow = False, {"markerfacecolor": "none", "markersize": 4}
     for colour, (group, scores) in zip(LINES, groups.items(), strict=False):
         sizes, needed, fit = scaling.fits(scores)
         apart = np.exp(0.008 * (np.arange(fit.seeds) - (fit.seeds - 1) / 2))
@@ -189,17 +192,20 @@ def _needed(axes: Any, groups: Mapping[str, scaling.Scores]) -> None:
         there, beyond = needed.known == BETWEEN, needed.known == MORE_THAN
         scaling.draw_brackets(axes, places, needed, colour)
         axes.plot(places[there], needed.examples[there], "o", color=colour, markersize=2.6)
-        # Not reached with so many.
-        axes.plot(places[beyond], needed.examples[beyond], "^", color=colour, markerfacecolor="none", markersize=4)
-        words = f"{fit.reached} of {fit.asked} sizes reach it" if np.isnan(fit.exponent) else f"N^{fit.exponent:.2f}"
+        axes.plot(places[beyond], needed.examples[beyond], "^", color=colour, **hollow)
+        missed |= bool(beyond.any())
+        power = f"$N^{{{fit.exponent:.2f}}}$"
+        words = f"{fit.reached} of {fit.asked} sizes reach it" if np.isnan(fit.exponent) else power
         axes.plot([], [], color=colour, linewidth=1.8, label=f"{group}: {words}")
         if not np.isnan(fit.exponent):
             axes.plot(sizes, fit.constant * np.array(sizes, float) ** fit.exponent, color=colour, linewidth=1.8)
+    if missed:
+        axes.plot([], [], "^", color=QUIET, label="a seed that needs more than was tried", **hollow)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xticks(sizes, [str(size) for size in sizes])
     tried = {count for scores in groups.values() for counts in scores.values() for count in counts}
-    axes.set_ylim(top=2.2 * axes.get_ylim()[1])  # room for the legend
+    axes.set_ylim(top=(4.4 if missed else 2.2) * axes.get_ylim()[1])  # room for the legend
     _log_ticks(axes, sorted(tried))
     _plain(axes, "image size N")
     axes.legend(fontsize=8.5, frameon=False, loc="upper left")
@@ -219,9 +225,11 @@ def _superposition(
         for word, colour in words.items():
             levels, lines = by_depth(depth, inside.maps[f"{name}.superposition.{word}"])
             _line(axes, levels.tolist(), lines, colour)
-        axes.set_ylim(cosine_foot(inside.maps[f"{name}.superposition.{word}"] for word in words), 1.02)
+        foot, said = begins_at(cosine_foot(inside.maps[f"{name}.superposition.{word}"] for word in words))
+        axes.set_ylim(foot, 1.02)
         axes.xaxis.get_major_locator().set_params(integer=True)
-        _plain(axes, "depth inside the hole, in pixels" if arm.is_plane else "degrees from the edge of the gap")
+        unit = "depth inside the hole, in pixels" if arm.is_plane else "degrees from the edge of the gap"
+        _plain(axes, "\n".join(filter(None, (unit, said))))
     if name in study.pictures:
         held = np.flatnonzero(~arm.trained)
         deepest = int(np.argmax(arm.depth[held]))
@@ -255,6 +263,14 @@ def _superposition(
         )
         for word, colour in words.items()
     ]
+
+
+def begins_at(low: float) -> tuple[float, str]:
+    """Where an axis begins that would begin here, and what says so: above 0 at a round number, which is told."""
+    if low < STEP:
+        return low, ""
+    low = STEP * np.floor(low / STEP)
+    return low, f"cosine axis begins at {low:g}"
 
 
 def own_scale(picture: np.ndarray) -> tuple[float, float, float]:
@@ -365,6 +381,12 @@ def _rows(axes: Any, rows: Sequence[Row], verdict: Verdict, unit: str = "", titl
         return
     titles = {"F2": "Deep in the hole", "F3": "Mean over hidden layers", "F4": "At the output", "F8": "In the gap"}
     axes.set_title(titles.get(verdict.id, "In place, all of the hole"), fontsize=10, loc="left", color=INK, pad=8)
+    below = []
+    if verdict.id in ("F2", "F8"):
+        foot, said = begins_at(axes.get_xlim()[0])
+        axes.set_xlim(left=foot)
+        below.append(said)
     if any(row.published is not None for row in rows):
-        other = ", in another setting" if verdict.id == "F9" else ""
-        axes.set_xlabel(f"◇ published{other}", fontsize=8.5, color=QUIET, labelpad=3)
+        below.append(f"◇ published{', in another setting' if verdict.id == 'F9' else ''}")
+    if any(below):
+        axes.set_xlabel("   ".join(filter(None, below)), fontsize=8.5, color=QUIET, labelpad=3)

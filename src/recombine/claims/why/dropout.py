@@ -165,8 +165,8 @@ def _long(ends: Ends, words: Mapping[str, Said]) -> Heard:
     arms, loss = ends.arms, ends.loss
     falls = fall_of(cells(arms.plain, arms.seeds), loss.lost, loss.column)
     numbers = (
-        f"Without dropout the same compositions fall by {_points(falls)} points from their early height, with it by "
-        f"{_points(loss.fall)}"
+        f"From their early height to the end the same compositions lose {_points(falls)} points without dropout and "
+        f"{_points(loss.fall)} with it (less than 0: they rise)"
     )
     if arms.plain.steps < ends.subject.steps and words["plain"] != "supported":
         return "cannot tell", f"{numbers}, but they were followed to step {arms.plain.steps:,} only."

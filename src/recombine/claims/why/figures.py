@@ -15,6 +15,7 @@ from recombine.claims.figures import (
     GRID,
     HIGH,
     INK,
+    LEADING,
     QUIET,
     WIDE,
     band,
@@ -27,7 +28,7 @@ from recombine.claims.figures import (
     titled,
 )
 from recombine.claims.verdicts import Extra
-from recombine.claims.why.answers import Answer, Dots, Grid, Lines, NotKnown, Panel, Word
+from recombine.claims.why.answers import Answer, Dots, Explained, Grid, Lines, NotKnown, Panel, Word
 from recombine.files import write_atomic
 from recombine.judges.statistics import interval
 from recombine.report.words import points
@@ -41,6 +42,7 @@ CHIPS: dict[Word, str] = {
 }
 LETTER = 0.006  # width of a letter of a row's name, as a share of the figure
 LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.05, 0.135, 0.545
+LINE = 176  # letters that fit on a line above the panels
 
 
 def draw_answer(answer: Answer, path: Path) -> Path:
@@ -54,24 +56,30 @@ def draw_answer(answer: Answer, path: Path) -> Path:
         raise ValueError(f"{answer.id} has no finding to draw")
     names = [_names(panel) for panel in found.panels]
     room = RIGHT - LEFT - GAP * (len(names) - 1) - sum(names)
+    said = _rivals(found)
+    tall = TALL - LEADING * said.count("\n")
     with matplotlib.rc_context({"font.family": "DejaVu Sans", "figure.facecolor": "white"}):
         figure = Figure(figsize=(WIDE, HIGH), dpi=150)
         FigureCanvasAgg(figure)
         begin = LEFT
         for panel, name in zip(found.panels, names, strict=True):
             wide = room / len(names)
-            axes = figure.add_axes((begin + name, BOTTOM, wide, TALL))
+            axes = figure.add_axes((begin + name, BOTTOM, wide, tall))
             axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=22)
             _draw(axes, panel)
             begin += name + wide + GAP
-        said = "; ".join(f"{one.rival}: {one.word}" for one in found.outcomes)
-        said = f"{said[0].upper()}{said[1:]}."
         title = f"{answer.id}  {answer.explanation.title}"
         titled(figure, title, answer.word, CHIPS[answer.word], answer.explanation.question, said)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", metadata={"Software": None})
     write_atomic(path, buffer.getvalue())
     return path
+
+
+def _rivals(found: Explained) -> str:
+    """What is said of each rival, on as many lines as they need; a line ends between two rivals."""
+    said = "; ".join(f"{one.rival}: {one.word}".replace(" ", "\u00a0") for one in found.outcomes)
+    return textwrap.fill(f"{said[0].upper()}{said[1:]}.", LINE)
 
 
 def _names(panel: Panel) -> float:

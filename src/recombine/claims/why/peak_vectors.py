@@ -27,7 +27,7 @@ from recombine.claims.testing import FEWEST_SEEDS, gain_text, loss_text, share_t
 from recombine.claims.why.answers import MOST, Line, Lines, Outcome, Said, matters
 from recombine.claims.why.cells import cells, early, late, peaks
 from recombine.judges.statistics import interval, paired
-from recombine.report.words import join
+from recombine.report.words import join, percent
 
 MASKGIT = "MaskGIT"
 WEAK, LOUD = "weak conditioning", "loud conditioning"
@@ -40,6 +40,9 @@ PREDICTIONS = {
 SIZE = "conditioning.spread"
 EQUAL = 0.2
 """With this spread the vectors of three factors together begin as large as the time that is added to them."""
+
+SEEN = ("spread", "loud")
+"""The studies that had been seen when the rule on loud conditioning was written."""
 
 COLOURS = ("red", "blue", "ochre", "green", "violet", "grey")
 
@@ -164,10 +167,16 @@ def loud_conditioning(sizes: Sizes) -> tuple[Outcome, str]:
     if not testing.learned(large, Measure(), seeds):
         return _open(LOUD, f"{testing.not_learned(f'With {high} {MASKGIT}', large, Measure(), seeds)}."), unknown
     word, sentence = _compare(large, equal, seeds, NAMED, ask_fall=True)
-    falls = f"Where class vectors begin large ({high}), what the probe names right at level-2 falls"
+    if large.study.name in SEEN:
+        sentence += " (The rule was written when this study had been seen.)"
+    ways = {
+        size: join([percent(float(values.mean())) for values in ends(arm, seeds, NAMED)], "to")
+        for size, arm in ((high, large), (f"{EQUAL:g}", equal))
+    }
+    falls = f"Where class vectors begin large ({high}), what the probe names right at level-2 falls from {ways[high]}"
     said = {
-        "supported": f"{falls} from its peak, with {EQUAL:g} less than half as far.",
-        "contradicted": f"{falls} from its peak, but with {EQUAL:g} more than half as far.",
+        "supported": f"{falls}, with {EQUAL:g} less than half as far (from {ways[f'{EQUAL:g}']}).",
+        "contradicted": f"{falls}, but with {EQUAL:g} more than half as far (from {ways[f'{EQUAL:g}']}).",
         "cannot tell": unknown,
     }
     return Outcome(LOUD, word, sentence), said[word]
@@ -182,7 +191,7 @@ def _one_size(sizes: Sizes, other: str) -> str:
     if sizes.others:
         return f"In {study} no class vectors begin {other} than {EQUAL:g}."
     asks = "spread" if other == "smaller" else "peak"
-    return f"In {study} class vectors begin with one size only; the study {asks} asks it."
+    return f"In {study} all class vectors begin with one size ({size_of(sizes.every[0]):g}); the study {asks} asks it."
 
 
 def _no_equal(arm: Arm) -> str:

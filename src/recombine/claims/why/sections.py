@@ -3,11 +3,12 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import get_args
 
 from recombine.claims.asking import without_own
 from recombine.claims.ledger import FIGURES
 from recombine.claims.tables import StudyTable
-from recombine.claims.why.answers import Answer
+from recombine.claims.why.answers import Answer, Outcome, Said
 from recombine.report.words import join
 
 RUNS = "How the studies were run"
@@ -26,14 +27,19 @@ def relative(folder: Path, home: Path) -> str:
 
 def source(study: StudyTable, home: Path) -> str:
     """A study by name with links: to its folder, and to where its own limits are said."""
-    limits = f" ([its limits](#{slug(RUNS)}))" if study.finished.limits else ""
+    limits = f" ([its limits](#{run_anchor(study.name)}))" if study.finished.limits else ""
     return f"[{study.name}]({relative(study.folder, home)}){limits}"
 
 
-def folded(texts: Iterable[str]) -> list[str]:
+def run_anchor(name: str) -> str:
+    """The address of what is said of a study below `RUNS`."""
+    return f"run-{name}"
+
+
+def folded(texts: Iterable[str], title: str = "More numbers", between: str = " ") -> list[str]:
     """Numbers beside those that an answer rests on: there for who looks, out of the way of who reads on."""
     lines = list(texts)
-    return [f"<details><summary>More numbers</summary>\n\n{' '.join(lines)}\n\n</details>"] if lines else []
+    return [f"<details><summary>{title}</summary>\n\n{between.join(lines)}\n\n</details>"] if lines else []
 
 
 def _title(answer: Answer) -> str:
@@ -47,16 +53,12 @@ def pointer(answers: Sequence[Answer]) -> list[str]:
 
 
 def why_sections(answers: Sequence[Answer], home: Path) -> list[str]:
-    """The explanations that have an answer: a table of them, and a section each."""
+    """The explanations that have an answer, a section each."""
     known = [(answer, answer.finding) for answer in answers if answer.finding is not None]
     if not known:
         return []
-    lines = ["| question | answer | seeds |", "|---|---|---:|"]
     parts = []
     for answer, found in known:
-        title = _title(answer)
-        cells = [f"**[{answer.id}](#{slug(title)})** {answer.explanation.question}", found.answer, str(found.ours.n)]
-        lines.append(f"| {' | '.join(cells)} |")
         said = {one.rival: one for one in found.outcomes}
         rivals = [
             f"- **{name}: {said[name].word}.** *{prediction}* {said[name].sentence}"
@@ -65,11 +67,11 @@ def why_sections(answers: Sequence[Answer], home: Path) -> list[str]:
         arms = ", ".join(f"{label} is `{name}`" for label, name in found.arms.items())
         places = [source(study, home) for study in (found.study, *found.beside)]
         section = [
-            f"### {title}",
-            f"{answer.explanation.question} **{found.answer}**",
+            f"### {_title(answer)}",
+            f"{answer.explanation.question} **{found.answer}** ({found.ours.n} seeds.)",
             f"![{answer.explanation.title}](results/{FIGURES}/{answer.id}.png)",
-            *_digits(found.study),
-            "\n".join(rivals),
+            _weighed(found.outcomes),
+            *folded([*_digits(found.study), "", *rivals], "The explanations one by one", "\n"),
             f"**Otherwise elsewhere.** {' '.join(answer.elsewhere)}" if answer.elsewhere else "",
             *folded(text for text in answer.evidence if text not in answer.elsewhere),
             *([f"**Limits.** {' '.join(limits)}"] if (limits := without_own(answer.limits, found.study)) else []),
@@ -81,7 +83,17 @@ def why_sections(answers: Sequence[Answer], home: Path) -> list[str]:
         "tables; a rival is supported or contradicted where the seeds clearly say so "
         "([how](docs/claims.md#why-the-explanations)). Rivals need not exclude each other."
     )
-    return ["## Why", head, "\n".join(lines), *parts]
+    return ["## Why", head, *parts]
+
+
+def _weighed(outcomes: Sequence[Outcome]) -> str:
+    """Which rivals are supported, which contradicted, and of which it cannot be told."""
+    groups = []
+    for word in get_args(Said):
+        own = [one.rival for one in outcomes if one.word == word]
+        groups += [f"{word}: {', '.join(own)}"] if own else []
+    text = "; ".join(groups)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _digits(study: StudyTable) -> list[str]:

@@ -1,0 +1,149 @@
+"""The first screen of RESULTS.md: what is asked of a model, how pictures are counted, and a line per finding.
+
+Every line is put together from the same verdicts and entries as the sections below it. A line names what was asked and
+gives the verdict with its numbers; it claims nothing of its own, so it is true whatever the tables say.
+"""
+
+from collections.abc import Sequence
+
+from recombine.claims.beyond.entries import Contrast, Entry
+from recombine.claims.tables import FAR, NAMED, Measure, StudyTable
+from recombine.claims.verdicts import WORDS, Verdict
+from recombine.report.words import join, percent, percents, points
+
+TITLE = "In brief"
+MODELS = (
+    "MaskGIT, GIVT and MAR fill in hidden tokens, as codes, as mixtures of Gaussians and by a small flow; DiT denoises "
+    "all tokens at once; JEPA is a loss that is added to MaskGIT and predicts features."
+)
+
+
+def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry], links: dict[str, str]) -> list[str]:
+    """A list of what was found, less what was not asked; `links` gives the address of each section by its id."""
+    told = {verdict.id: verdict for verdict in verdicts if verdict.finding and verdict.verdict != "untested"}
+    found = {entry.id: entry for entry in entries if entry.found is not None}
+    lines = []
+    if "C1" in told:
+        lines.append(f"**What a model predicts** {_chips([told['C1']], links)}. {_shares(told['C1'])}")
+    if "B9" in found:
+        lines.append(f"**How loudly it is told its factors** {_chips([found['B9']], links)}. {_changes(found['B9'])}")
+    if "C3" in told:
+        lines.append(f"**What it is told** {_chips([told['C3']], links)}. {_shares(told['C3'])}")
+    jepa: list[Verdict | Entry] = [told["C4"]] if "C4" in told else []
+    jepa += [found["B7"]] if "B7" in found else []
+    if jepa:
+        numbers = f" {_difference(told['C4'])}" if "C4" in told else ""
+        lines.append(f"**A JEPA loss** {_chips(jepa, links)}.{numbers}")
+    planes = [verdict for verdict in told.values() if verdict.id.startswith("F")]
+    if planes:
+        lines.append(f"**Decoders that are told x and y.** {_by_word(planes, links)}")
+    if "B8" in found:
+        lines.append(
+            f"**Generators in a decoder's place** {_chips([found['B8']], links)}. {found['B8'].asked.question}"
+        )
+    return [f"## {TITLE}", "\n".join(f"- {line}" for line in lines)] if lines else []
+
+
+def _chips(asked: Sequence[Verdict | Entry], links: dict[str, str]) -> str:
+    """ "([C4](#...) not reproduced, [B7](#...) did not help)"."""
+    words = [f"[{one.id}](#{links[one.id]}) {one.verdict if isinstance(one, Verdict) else one.word}" for one in asked]
+    return f"({', '.join(words)})"
+
+
+def _shares(verdict: Verdict) -> str:
+    """What each arm has of level-2, by both counts, beside what was published of it."""
+    found = verdict.finding
+    assert found is not None
+    seeds = {one.label: one.arm.seeds for one in found.shown}
+    right = [f"{one.label} {percent(one.arm.share(Measure(), seeds[one.label]).mean)}" for one in found.shown]
+    text = f"Right and valid: {', '.join(right)}."
+    if NAMED in found.study.columns:
+        named = percents(one.arm.share(Measure(NAMED), seeds[one.label]).mean for one in found.shown)
+        text += f" Named right: {named}"
+        published = [one.published for one in found.shown if one.published is not None]
+        text += f"; published {percents(published)}." if len(published) == len(found.shown) else "."
+    return text
+
+
+def _changes(entry: Entry) -> str:
+    """The span of an entry's comparisons by both counts, and how many are clear."""
+    assert entry.found is not None
+    text = f"{entry.asked.compares}: right and valid {_span(entry.found.contrasts)}"
+    return f"{text}; named right {_span(entry.named)}." if entry.named else f"{text}."
+
+
+def _span(contrasts: Sequence[Contrast]) -> str:
+    means = sorted(one.test.mean for one in contrasts)
+    clear = sum(one.word in ("higher", "lower") for one in contrasts)
+    ends = points(means[0]) if len(means) == 1 else f"{points(means[0])} to {points(means[-1])}"
+    return f"{ends} points (clear in {clear} of {len(means)})"
+
+
+def _difference(verdict: Verdict) -> str:
+    """Our number by both counts beside the published one."""
+    found, claim = verdict.finding, verdict.claim
+    assert found is not None
+
+    def told(mean: float, low: float | None, high: float | None) -> str:
+        ends = f" ({claim.text(low)} to {claim.text(high)})" if low is not None and high is not None else ""
+        return f"{claim.text(mean)}{ends}"
+
+    texts = [f"right and valid {told(found.ours.mean, found.ours.low, found.ours.high)}"]
+    if verdict.by_probe is not None:
+        texts.append(f"named right {told(verdict.by_probe.mean, verdict.by_probe.low, verdict.by_probe.high)}")
+    if claim.value is not None:
+        texts.append(f"published {claim.text(claim.value)}")
+    return f"{claim.measure[0].upper()}{claim.measure[1:]}: {', '.join(texts)}{claim.unit_text}."
+
+
+def _by_word(verdicts: Sequence[Verdict], links: dict[str, str]) -> str:
+    """Claims by their verdict: "Reproduced: superposition (F2) ...; partly: ..."."""
+    groups = []
+    for word in WORDS:
+        own = [f"{_small(one.claim.title)} ([{one.id}](#{links[one.id]}))" for one in verdicts if one.verdict == word]
+        if own:
+            groups.append(f"{word}: {join(own)}")
+    text = "; ".join(groups)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _small(title: str) -> str:
+    """A title inside a sentence."""
+    return f"{title[0].lower()}{title[1:]}"
+
+
+def what_is_asked(study: StudyTable | None) -> str:
+    """What the models of the objectives study are trained on and asked for; in general words without a study."""
+    levels: dict[str, int] = study.finished.part("split").get("levels") or {} if study is not None else {}
+    factors = study.finished.part("world").get("factors") or [] if study is not None else []
+    if not levels or not factors:
+        return (
+            "A model is trained on some combinations of factors and asked for others. *Level-1* combinations differ in "
+            "one factor from all that it has seen, *level-2* in two."
+        )
+    names = join([factor["name"] for factor in factors])
+    far = [code for code, level in levels.items() if level == FAR]
+    words = [", ".join(factor["values"][int(i)] for factor, i in zip(factors, code, strict=True)) for code in far]
+    one = f" (here one: {words[0]})" if len(far) == 1 else f" (here {len(far)})"
+    trained = sum(level == 0 for level in levels.values())
+    return (
+        f"Models are trained on {trained} of {len(levels)} combinations of {names} and asked for the others. *Level-1* "
+        f"combinations differ in one factor from all that was trained, *level-2* in two{one}."
+    )
+
+
+def what_counts(study: StudyTable | None) -> str:
+    """The two counts, and what the judge makes of real images and of garbage."""
+    text = (
+        "A picture is *named right* if a classifier, the probe, names every factor as asked: so the papers count. It "
+        "is *right and valid* if besides it is a picture of this world: colour, size and place as measured are in "
+        "range and as asked, and it has no defects. Verdicts go by that."
+    )
+    judge = study.finished.part("judge") if study is not None else {}
+    accepted, refused = judge.get("accepted") or {}, judge.get("refused") or {}
+    if accepted and refused:
+        text += (
+            f" The judge accepts {percent(min(accepted.values()))} of real images and of what a tokenizer redraws of "
+            f"them, and refuses {percent(min(refused.values()))} of every kind of garbage it was checked on."
+        )
+    return text

@@ -1,0 +1,59 @@
+"""The first screen of RESULTS.md: what is asked, how pictures are counted, and a line per finding."""
+
+from pathlib import Path
+
+import pytest
+
+from recombine.claims.beyond.questions import look_beyond
+from recombine.claims.brief import TITLE, brief_lines, what_counts, what_is_asked
+from recombine.claims.ledger import make_ledger, open_studies
+from recombine.claims.page import anchor, page_text
+from recombine.claims.tables import StudyTable
+
+ROOT = Path(__file__).parents[1]
+
+
+def kept(*names: str) -> dict[str, StudyTable]:
+    return open_studies([ROOT / "results" / name for name in names])
+
+
+def lines(*names: str) -> list[str]:
+    studies = kept(*names)
+    verdicts, entries = make_ledger(studies), look_beyond(studies)
+    links = {one.id: anchor(one) for one in verdicts} | {one.id: one.id.lower() for one in entries}
+    found = brief_lines(verdicts, entries, links)
+    return found[1].splitlines() if found else []
+
+
+def test_a_line_for_each_finding_with_both_counts() -> None:
+    found = lines("objectives", "loud", "conditioning", "jepa", "jepa-confirm")
+    assert len(found) == 4
+    assert found[0].startswith("- **What a model predicts** ([C1](#c1-the-ladder-of-objectives-partly) partly). ")
+    assert "Right and valid: MaskGIT 6\u00a0%, GIVT 42\u00a0%, MAR 19\u00a0%, DiT 16\u00a0%." in found[0]
+    assert "Named right: 83 / 99.9 / 99.5 / 90\u00a0%; published 0.7 / 74 / 82 / 86\u00a0%." in found[0]
+    assert "(clear in 3 of 6); named right \u221285 to \u221248 points (clear in 6 of 6)." in found[1]
+    assert "full + dropout 0\u00a0%" in found[2]
+    assert "not reproduced, [B7](#b7) did not clearly help in 11 settings). " in found[3]
+    assert "right and valid +4 (\u22124 to +12), named right +8 (+0.9 to +15), published +43 points." in found[3]
+
+
+@pytest.mark.parametrize(
+    ("names", "count"), [(("conditioning",), 1), (("spread",), 0), (("rendering", "bridge"), 2), (("loud",), 2)]
+)
+def test_what_was_not_asked_has_no_line(names: tuple[str, ...], count: int) -> None:
+    """`loud` is itself a ladder, on which C1 and C4 are judged; B9 needs the other one beside it."""
+    assert len(lines(*names)) == count
+
+
+def test_what_is_asked_and_what_counts_are_read_from_the_study() -> None:
+    study = kept("objectives")["objectives"]
+    assert "on 4 of 8 combinations of shape, colour and size" in what_is_asked(study)
+    assert "(here one: triangle, blue, small)" in what_is_asked(study)
+    assert "accepts 100\u00a0% of real images" in what_counts(study) and "accepts" not in what_counts(None)
+    assert "some combinations of factors" in what_is_asked(None)
+
+
+def test_it_stands_above_the_ledger() -> None:
+    studies = kept("objectives")
+    text = page_text(make_ledger(studies), studies, ROOT)
+    assert text.index("**What is asked.**") < text.index(f"## {TITLE}") < text.index("## The ledger")
