@@ -158,16 +158,13 @@ def _asides(
     if settings:
         helping = [name for name, test in settings.items() if helps(name, test)]
         best = max(settings, key=lambda name: settings[name].mean)
-        text = (
-            f"{len(settings)} JEPA setting{'s were' if len(settings) > 1 else ' was'} asked beside it, apart from the "
-            f"search (B7); the best is {best}, "
-            f"{gain_text(settings[best], p[best])}; "
-            + (
-                f"{join(helping)} clearly repair{'s' if len(helping) == 1 else ''} it."
-                if helping
-                else "none clearly repairs it."
-            )
-        )
+        asked = "Asked beside it, apart from the search (B7), was"
+        none = "it does not clearly repair it"
+        if len(settings) > 1:
+            asked = f"{len(settings)} JEPA settings were asked beside it, apart from the search (B7); the best is"
+            none = "none clearly repairs it"
+        repairs = f"{join(helping)} clearly repair{'s' if len(helping) == 1 else ''} it" if helping else none
+        text = f"{asked} {best}, {gain_text(settings[best], p[best])}; {repairs}."
         parts.append(Part("another setting", "held" if helping else "failed", text, "aside"))
     return parts
 

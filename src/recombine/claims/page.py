@@ -71,8 +71,11 @@ def by_probe_text(verdict: Verdict) -> str:
 
 def _with_ends(verdict: Verdict, found: Interval) -> str:
     text = verdict.claim.text
-    ends = "" if found.low is None or found.high is None else f" ({text(found.low)} to {text(found.high)})"
-    return f"{text(found.mean)}{ends}{_unit(verdict)}"
+    if found.low is None or found.high is None:
+        return f"{text(found.mean)}{_unit(verdict)}"
+    digits = 3 if text(found.low) == text(found.high) else 2  # an interval that is narrow still has two ends
+    mean, low, high = (text(value, digits) for value in (found.mean, found.low, found.high))
+    return f"{mean} ({low} to {high}){_unit(verdict)}"
 
 
 def print_ledger(verdicts: Sequence[Verdict]) -> None:

@@ -115,13 +115,13 @@ class Claim:
     thresholds: tuple[Threshold, ...] = ()
     drawn: bool = False  # whether RESULTS.md shows what the models draw, where the study has its pictures
 
-    def text(self, value: float) -> str:
+    def text(self, value: float, digits: int = 2) -> str:
         """A value of this claim's number, without its unit: "+58" points, "29 %", "+0.79"."""
         if self.unit == "points":
             return points(value)
         if self.unit == "share":
             return percent(value)
-        digits = 2 if round(value, 2) or not value else 3  # an end that is not 0 does not look like 0
+        digits = digits if round(value, digits) or not value else digits + 1  # what is not 0 does not look like 0
         return f"{value:+.{digits}f}".replace("-", "\u2212")
 
     @property
