@@ -4,7 +4,8 @@
 #     bash scripts/queue_studies.sh 3600 loud jepa-published my-study.yaml
 #
 # With LANES=2 two are at work at a time, each taking the next that waits: a study leaves a large GPU partly idle, where its
-# kernels are small and while it judges (benchmarks/LOG.md says what that gains).
+# kernels are small and while it judges (benchmarks/LOG.md says what that gains, measured with NVIDIA's multi-process
+# service at work: `nvidia-cuda-mps-control -d`, which this script does not start).
 #
 # The queue works in the background and outlives the command, which waits for at most so many seconds, packs what is
 # finished into $PACKED (default: packed/) and says how far it is: an archive per finished study, and store.tar.gz, the

@@ -83,14 +83,9 @@ def _difference(verdict: Verdict) -> str:
     """Our number by both counts beside the published one."""
     found, claim = verdict.finding, verdict.claim
     assert found is not None
-
-    def told(mean: float, low: float | None, high: float | None) -> str:
-        ends = f" ({claim.text(low)} to {claim.text(high)})" if low is not None and high is not None else ""
-        return f"{claim.text(mean)}{ends}"
-
-    texts = [f"right and valid {told(found.ours.mean, found.ours.low, found.ours.high)}"]
+    texts = [f"right and valid {claim.with_ends(found.ours)}"]
     if verdict.by_probe is not None:
-        texts.append(f"named right {told(verdict.by_probe.mean, verdict.by_probe.low, verdict.by_probe.high)}")
+        texts.append(f"named right {claim.with_ends(verdict.by_probe)}")
     if claim.value is not None:
         texts.append(f"published {claim.text(claim.value)}")
     return f"{claim.measure[0].upper()}{claim.measure[1:]}: {', '.join(texts)}{claim.unit_text}."

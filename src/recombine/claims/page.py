@@ -30,7 +30,6 @@ from recombine.claims.why.sections import (
 )
 from recombine.errors import UserError
 from recombine.files import cannot_write, write_atomic
-from recombine.judges.statistics import Interval
 from recombine.progress import console
 from recombine.report.drawn import can_be_drawn, draw_pictures
 from recombine.report.page import duration
@@ -59,23 +58,18 @@ def ours_text(verdict: Verdict) -> str:
     it: `--json` has it."""
     if verdict.finding is None:
         return ""
-    return "not judged" if verdict.verdict == "untested" else _with_ends(verdict, verdict.finding.ours)
+    return (
+        "not judged"
+        if verdict.verdict == "untested"
+        else f"{verdict.claim.with_ends(verdict.finding.ours)}{_unit(verdict)}"
+    )
 
 
 def by_probe_text(verdict: Verdict) -> str:
     """The same as the papers count: what the probe names right, valid or not."""
     if verdict.by_probe is None or verdict.verdict == "untested":
         return ""
-    return _with_ends(verdict, verdict.by_probe)
-
-
-def _with_ends(verdict: Verdict, found: Interval) -> str:
-    text = verdict.claim.text
-    if found.low is None or found.high is None:
-        return f"{text(found.mean)}{_unit(verdict)}"
-    digits = 3 if text(found.low) == text(found.high) else 2  # an interval that is narrow still has two ends
-    mean, low, high = (text(value, digits) for value in (found.mean, found.low, found.high))
-    return f"{mean} ({low} to {high}){_unit(verdict)}"
+    return f"{verdict.claim.with_ends(verdict.by_probe)}{_unit(verdict)}"
 
 
 def print_ledger(verdicts: Sequence[Verdict]) -> None:
@@ -365,7 +359,10 @@ def _own_seconds(study: StudyTable) -> tuple[float | None, str]:
     }
     own = total - sum(float(seconds.get(f"arm {name}") or 0) for name in taken)
     others = join(sorted(set(taken.values()))) if taken else ""
-    return own, f" without the {len(taken)} arms taken over from {others}" if taken else ""
+    return (
+        own,
+        f" without the {len(taken)} arm{'' if len(taken) == 1 else 's'} taken over from {others}" if taken else "",
+    )
 
 
 def _codes(study: StudyTable) -> list[str]:

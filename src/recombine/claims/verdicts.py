@@ -124,6 +124,14 @@ class Claim:
         digits = digits if round(value, digits) or not value else digits + 1  # what is not 0 does not look like 0
         return f"{value:+.{digits}f}".replace("-", "\u2212")
 
+    def with_ends(self, found: Interval) -> str:
+        """A mean with both ends of its interval, where they are known, without the unit: "+4 (-4 to +12)"."""
+        if found.low is None or found.high is None:
+            return self.text(found.mean)
+        digits = 3 if self.text(found.low) == self.text(found.high) else 2  # a narrow interval still has two ends
+        mean, low, high = (self.text(value, digits) for value in (found.mean, found.low, found.high))
+        return f"{mean} ({low} to {high})"
+
     @property
     def unit_text(self) -> str:
         """The unit as it is written after a number; empty where the number itself shows it."""
