@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from matplotlib.figure import Figure
 
 from planted import Plan, plant
 from planted_cells import lean
 from planted_planes import SMALL, Means, means, plane_study, plant_plane
+from recombine.claims.beyond.entries import Entry
+from recombine.claims.beyond.figures import draw_entry
 from recombine.splits import code, fewer, make_split
 from recombine.studies.results import write_results
 from recombine.studies.spec import Study, load_study
@@ -20,6 +24,15 @@ from recombine.worlds import build_world
 
 Share = Callable[[str, str, int, int], float]
 """(arm, composition, its level for that arm, seed) to the share right and valid at the end."""
+
+
+def drawn(entry: Entry, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
+    """An entry's figure, to be looked into."""
+    figures: list[Figure] = []
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda one, *to, **how: figures.append(one) or save(one, *to, **how))
+    draw_entry(entry, folder / f"{entry.id}.png")
+    return figures[0]
 
 
 def levels_of(study: Study, arm: str) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """B10, JEPA on the way to the published MaskGIT: its steps, and every word of the entry."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planted_beyond import by_arm, of_library, plant_shares, some_arms
+from planted_beyond import by_arm, drawn, of_library, plant_shares, some_arms
 from recombine.claims.beyond.entries import Entry, Gains, Over
 from recombine.claims.beyond.figures import draw_entry
 from recombine.claims.beyond.jepa import own_control
@@ -149,6 +150,17 @@ def test_a_step_that_has_not_learned(tmp_path: Path, dull: str, label: str) -> N
     assert "; more-codes 20\u00a0% (" in entry.text and "), not compared; loud " in entry.text
     none = unlearned(tmp_path / "none", *ENDS)
     assert none.found is None and "have learned" in none.why
+
+
+def test_a_step_that_only_the_probe_can_compare_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = unlearned(tmp_path / "some", "more-codes")
+    every = judge_published(open_studies([planted(tmp_path / "all")]), Measure(NAMED))
+    gains = drawn(replace(entry, by_probe=every), tmp_path, monkeypatch).axes[-1]
+    assert [text.get_text() for text in gains.get_yticklabels()] == ["all-tokens", "loud", "sampler", "more-codes"]
+    assert gains.texts[-1].get_text() == "not\ncompared"
+    hollow = {line.get_ydata()[0]: line.get_xdata()[0] for line in gains.lines if line.get_markerfacecolor() == "white"}
+    by_probe = {one.label: 100 * one.test.mean for one in every.contrasts}
+    assert hollow == {i: by_probe[label] for i, label in enumerate(("all-tokens", "loud", "sampler", "more-codes"))}
 
 
 def test_that_none_helps_needs_every_step(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ class Gains:
 
     title: str
     contrasts: tuple[Contrast, ...]
+    named_only: tuple[str, ...] = ()  # rows of comparisons that can be made by the probe alone only
 
 
 @dataclass(frozen=True)

@@ -60,13 +60,16 @@ def draw_entry(entry: Entry, path: Path) -> Path:
 
 def _panels(entry: Entry, found: Found) -> tuple[Panel, ...]:
     """The finding's, and after shares over what was turned the same by the probe alone: where few pictures are valid,
-    a difference shows there."""
-    first, *others = found.panels
+    a difference shows there. A comparison that only the probe can make has a row too."""
+    made = {one.label for one in found.contrasts}
+    more = tuple(one.label for one in entry.named if one.label not in made)
+    panels = [replace(one, named_only=more) if isinstance(one, Gains) else one for one in found.panels]
+    first, *others = panels
     named = entry.by_probe.panels[0] if entry.by_probe else None
     if isinstance(first, Over) and isinstance(named, Over):
         right = replace(first, title=f"{first.title}, right and valid")
         return (right, replace(named, title=f"{first.title}, by the probe alone", names=False), *others)
-    return found.panels
+    return tuple(panels)
 
 
 def seeds_text(found: Found) -> str:
@@ -79,7 +82,7 @@ def seeds_text(found: Found) -> str:
 def _labels(panel: Panel) -> list[str]:
     if isinstance(panel, Rows):
         return [one.label for one in panel.rows]
-    return [one.label for one in panel.contrasts] if isinstance(panel, Gains) else []
+    return [*(one.label for one in panel.contrasts), *panel.named_only] if isinstance(panel, Gains) else []
 
 
 def _room(panel: Panel) -> float:
@@ -89,18 +92,19 @@ def _room(panel: Panel) -> float:
 
 def _end_room(panel: Panel) -> float:
     """Room for what is said at the ends of a panel's rows, as a share of the figure."""
-    said = [line for one in panel.contrasts for line in _at_end(one).split("\n")] if isinstance(panel, Gains) else []
+    said = [line for words in _ends(panel) for line in words.split("\n")] if isinstance(panel, Gains) else []
     return LETTER * max(map(len, said), default=0)
 
 
-def _at_end(one: Contrast) -> str:
-    """What is said at the end of a row: the longest on two lines."""
-    return one.word.replace("neither ", "neither\n")
+def _ends(panel: Gains) -> list[str]:
+    """What is said at the ends of the rows: the longest on two lines."""
+    said = [one.word.replace("neither ", "neither\n") for one in panel.contrasts]
+    return said + ["not\ncompared"] * len(panel.named_only)
 
 
 def _tall(panel: Panel) -> float:
     """A panel of differences with one row or two is not as tall as the others: it would be empty."""
-    return TALL * min(len(panel.contrasts), FULL) / FULL if isinstance(panel, Gains) else TALL
+    return TALL * min(len(_labels(panel)), FULL) / FULL if isinstance(panel, Gains) else TALL
 
 
 def _draw(axes: Any, panel: Panel, named: Mapping[str, Contrast]) -> None:
@@ -173,8 +177,9 @@ def _rows(axes: Any, panel: Rows) -> None:
 
 def _gains(axes: Any, panel: Gains, named: Mapping[str, Contrast]) -> None:
     """Differences in points around 0: seeds as dots, the mean with its interval; hollow, the mean by the probe."""
-    count = len(panel.contrasts)
-    small = count > 10
+    labels = _labels(panel)
+    small = len(labels) > 10
+    size = 4.5 if small else 7
     for place, one in enumerate(panel.contrasts):
         colour = shade(one)
         own = [100 * value for value in one.values.values()]
@@ -182,25 +187,26 @@ def _gains(axes: Any, panel: Gains, named: Mapping[str, Contrast]) -> None:
         if one.test.low is not None and one.test.high is not None:
             ends = [100 * one.test.low, 100 * one.test.high]
             axes.plot(ends, [place, place], color=colour, linewidth=1.6 if small else 2.4)
-        size = 4.5 if small else 7
         axes.plot(100 * one.test.mean, place, "o", color=colour, markersize=size, markeredgecolor="white", zorder=5)
-        if one.label in named:
-            other = named[one.label]
+    for place, label in enumerate(labels):
+        if label in named:
+            other = named[label]
             hollow = {"markerfacecolor": "white", "markeredgecolor": shade(other), "markeredgewidth": 1.2}
             axes.plot(100 * other.test.mean, place, "o", markersize=size, zorder=4, **hollow)
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, -LEAST), max(high, LEAST))
     axes.axvline(0, color=INK, linewidth=0.9, zorder=1)
-    hollow_too = any(one.label in named for one in panel.contrasts)
+    hollow_too = any(label in named for label in labels)
     key = f"points{'   ○ by a probe alone' if hollow_too else ''}\n{LEGEND}"
     axes.set_xlabel(key, fontsize=8.5, color=QUIET, labelpad=3)
     axes.locator_params(axis="x", nbins=5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:+.0f}".replace("-", "\u2212") if value else "0")
-    size = 7 if small else 9
-    for place, one in enumerate(panel.contrasts):
-        style = {"va": "center_baseline", "fontsize": size - 0.5, "linespacing": 1.15}
-        axes.text(1.02, place, _at_end(one), color=shade(one, QUIET), transform=axes.get_yaxis_transform(), **style)
-    _label_rows(axes, [(one.label, shade(one, QUIET)) for one in panel.contrasts], size)
+    letters = 7 if small else 9
+    shades = [shade(one, QUIET) for one in panel.contrasts] + [QUIET] * len(panel.named_only)
+    for place, (words, colour) in enumerate(zip(_ends(panel), shades, strict=True)):
+        style = {"va": "center_baseline", "fontsize": letters - 0.5, "linespacing": 1.15}
+        axes.text(1.02, place, words, color=colour, transform=axes.get_yaxis_transform(), **style)
+    _label_rows(axes, list(zip(labels, shades, strict=True)), letters)
 
 
 def shade(one: Contrast, other: str = PALE) -> str:
