@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planted_beyond import Share, by_arm, of_library, plant_shares, some_arms, told_loudly
+from planted_beyond import Share, by_arm, drawn, of_library, plant_shares, some_arms, told_loudly
 from planted_cells import lean
 from recombine.claims.beyond.entries import Entry, Gains, Over
 from recombine.claims.beyond.figures import draw_entry
@@ -119,6 +119,17 @@ def test_it_matters(tmp_path: Path) -> None:
     assert found.arms["MAR with 0.2"] == "mar" and len(found.arms) == 12
     assert not any("differ" in limit for limit in entry.limits)
     assert draw_entry(entry, tmp_path / "B9.png").stat().st_size > 10_000
+
+
+def test_names_stay_above_their_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six of them are longer than it is wide."""
+    figure = drawn(asked(*pair(tmp_path)), tmp_path, monkeypatch)
+    panel = figure.axes[0]
+    legend = panel.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == list(NAMES)
+    names, above = legend.get_window_extent(), panel._left_title.get_window_extent()
+    assert names.x1 <= panel.bbox.x1 and panel.bbox.y1 <= names.y0 and names.y1 <= above.y0
+    assert above.y1 < min(text.get_window_extent().y0 for text in figure.texts)
 
 
 def test_higher_alone_matters_too(tmp_path: Path) -> None:

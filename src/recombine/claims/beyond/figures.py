@@ -21,6 +21,8 @@ CHIPS: dict[Tone, str] = {"clear": "#1a7f37", "none": "#6b7280", "open": "#b26a0
 PALE = "#8d94a1"  # lighter than the grey of a family
 LEGEND = "dark: clear, grey: not"
 LETTER = 0.0056  # width of a letter of a row's name at 9 points, as a share of the figure
+SMALLER, BETWEEN = 0.0052, 0.009  # the same of a family's name at 8 points, and the room between two of these
+LINE = 11  # points from one line of families' names to the next
 LEAST = 10  # points shown on both sides of 0, so that noise does not fill a panel
 LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.54
 FULL, CROWDED = 3, 36  # rows that fill a panel; letters of ticks that do
@@ -43,12 +45,18 @@ def draw_entry(entry: Entry, path: Path) -> Path:
         ends = [_end_room(panel) for panel in panels]
         free = RIGHT - LEFT - sum(names) - sum(ends) - GAP * (len(names) - 1)
         begin, wide = LEFT, free / len(names)
-        pad = 25 if any(isinstance(panel, Over | Curves) for panel in panels) else 8  # room for the families' names
-        for panel, room, end in zip(panels, names, ends, strict=True):
-            tall = _tall(panel)
-            axes = figure.add_axes((begin + room, BOTTOM + TALL - tall, wide, tall))
+        columns = [_columns(panel, wide) for panel in panels]
+        lines = max(-(-len(_families(panel)) // n) for panel, n in zip(panels, columns, strict=True))
+        more = max(lines - 1, 0) * LINE  # what a second line of families' names takes from the panels, in points
+        pad = 25 + more if lines else 8
+        most = TALL - more / 72 / HIGH
+        for panel, room, end, n in zip(panels, names, ends, columns, strict=True):
+            tall = most * _filled(panel)
+            axes = figure.add_axes((begin + room, BOTTOM + most - tall, wide, tall))
             axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=pad)
             _draw(axes, panel, {one.label: one for one in entry.named})
+            if _families(panel):
+                _names(axes, n)
             begin += room + wide + end + GAP
         titled(figure, f"{entry.id}  {entry.asked.title}", entry.word, CHIPS[found.tone], entry.asked.question,
                f"{entry.asked.compares}; {seeds_text(found)}")  # fmt: skip
@@ -102,9 +110,26 @@ def _ends(panel: Gains) -> list[str]:
     return said + ["not\ncompared"] * len(panel.named_only)
 
 
-def _tall(panel: Panel) -> float:
+def _filled(panel: Panel) -> float:
     """A panel of differences with one row or two is not as tall as the others: it would be empty."""
-    return TALL * min(len(_labels(panel)), FULL) / FULL if isinstance(panel, Gains) else TALL
+    return min(len(_labels(panel)), FULL) / FULL if isinstance(panel, Gains) else 1.0
+
+
+def _families(panel: Panel) -> list[str]:
+    """The names that stand above a panel, in their colours."""
+    if isinstance(panel, Curves):
+        return list(panel.lines)
+    return [line.label for line in panel.lines] if isinstance(panel, Over) and panel.names else []
+
+
+def _columns(panel: Panel, wide: float) -> int:
+    """In how many columns the families' names stay above their own panel; a legend fills each downwards."""
+    names = _families(panel)
+    for n in range(len(names), 1, -1):
+        longest = [max(map(len, own)) for own in np.array_split(names, n)]
+        if SMALLER * sum(longest) + BETWEEN * (n - 1) <= wide:
+            return n
+    return 1
 
 
 def _draw(axes: Any, panel: Panel, named: Mapping[str, Contrast]) -> None:
@@ -142,20 +167,17 @@ def _over(axes: Any, panel: Over) -> None:
     bare(axes)
     if len(panel.ticks) * max(map(len, panel.ticks)) > CROWDED:
         axes.tick_params(axis="x", labelsize=8)
-    if panel.names:
-        _names(axes)
 
 
 def _curves(axes: Any, panel: Curves) -> None:
     for label, (colour, curve) in panel.lines.items():
         band(axes, curve.steps, curve.values, COLOURS[colour], label)
     over_steps(axes, max(float(curve.steps[-1]) for _, curve in panel.lines.values()))
-    _names(axes)
 
 
-def _names(axes: Any) -> None:
+def _names(axes: Any, columns: int) -> None:
     """The families' names in their colours, between title and panel."""
-    place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.02), "ncols": 6, "borderpad": 0, "frameon": False}
+    place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.02), "ncols": columns, "borderpad": 0, "frameon": False}
     words = {"fontsize": 8, "labelcolor": "linecolor", "handlelength": 0, "handletextpad": 0, "columnspacing": 1.0}
     legend = axes.legend(**place, **words)
     for handle in legend.legend_handles:
