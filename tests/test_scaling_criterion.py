@@ -140,7 +140,7 @@ def test_no_line_is_drawn_where_there_is_no_exponent(never: Path) -> None:
     lines = [line for line in axes.lines if line.get_linestyle() == "-" and line.get_marker() == "None"]
     assert len(lines) == 1
     texts = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert texts[0] == "bumps alone: no exponent, 0 of 3 sizes reached" and texts[1].startswith("with stripes: N^")
+    assert texts[0] == "bumps alone: no exponent, 0 of 3 sizes reached" and texts[1].startswith("with stripes: $N^{")
     assert not axes.get_xticks(minor=True).size and [t.get_text() for t in axes.get_xticklabels()] == ["8", "12", "16"]
 
 

@@ -150,7 +150,8 @@ def draw_needed(axes: Any, groups: Mapping[str, Scores]) -> None:
         fitted = not np.isnan(found.exponent)
         if fitted:
             axes.plot(x, found.constant * x**found.exponent, color=colour, linewidth=1.8)
-        words = f"N^{found.exponent:.2f}" if fitted else f"no exponent, {found.reached} of {found.asked} sizes reached"
+        power = f"$N^{{{found.exponent:.2f}}}$"
+        words = power if fitted else f"no exponent, {found.reached} of {found.asked} sizes reached"
         handles.append(Line2D([], [], color=colour, linewidth=1.8 if fitted else 0, label=f"{group}: {words}"))
     axes.set_xscale("log")
     axes.set_yscale("log")
