@@ -1,10 +1,12 @@
-"""The section on quality in RESULTS.md: the numbers of quality.parquet, of the studies that give a verdict."""
+"""The section on quality in RESULTS.md: the numbers of quality.parquet, of the studies that give a verdict, and folded
+of one where hardly anything is right."""
 
 from pathlib import Path
 
 import pytest
 
 from planted import OBJECTIVES, REPRODUCED, plant
+from planted_beyond import by_arm, plant_shares, told_loudly
 from recombine.claims.ledger import is_figures, make_ledger, open_studies
 from recombine.claims.page import page_text, write_page
 from recombine.claims.quality import SHOWN, TITLE, qualities
@@ -17,6 +19,10 @@ def plant_quality(folder: Path, arms: dict[str, float], steps: tuple[int, ...] =
     """A finished study with a verdict, whose arms have the planted number in every metric, at level-2 half of it; at
     an earlier step, another."""
     plant(folder, OBJECTIVES, REPRODUCED["objectives"])
+    return add_quality(folder, "objectives", arms, steps)
+
+
+def add_quality(folder: Path, study: str, arms: dict[str, float], steps: tuple[int, ...] = (500, 1000)) -> Path:
     rows = []
     for arm, height in arms.items():
         for seed in SEEDS:
@@ -24,7 +30,7 @@ def plant_quality(folder: Path, arms: dict[str, float], steps: tuple[int, ...] =
                 for level in (0, 1, 2):
                     for metric in (*SHOWN, "density"):
                         own = (height if step == max(steps) else 0.9) / (2 if level == 2 else 1) + 0.01 * (seed - 3.5)
-                        names = {"study": "objectives", "arm": arm, "member": seed, "seed": seed, "step": step}
+                        names = {"study": study, "arm": arm, "member": seed, "seed": seed, "step": step}
                         numbers = {"value": own, "real": 0.5, "rebuilt": 0.25, "n": 128}
                         rows.append({**names, "level": level, "composition": None, "metric": metric, **numbers})
                         rows.append(rows[-1] | {"composition": "000", "value": 0.99})
@@ -64,6 +70,23 @@ def test_the_page_tells_least_and_most_and_all(tmp_path: Path) -> None:
     write_page(tmp_path / "RESULTS.md", [folder])
     assert picture.read_bytes() == first and is_figures(picture.parent)
     assert text == page_text(verdicts, open_studies([folder]), tmp_path)
+
+
+def test_where_little_is_right_it_is_told_folded(tmp_path: Path) -> None:
+    """No verdict comes from loud, so it has no figure."""
+    results = tmp_path / "results"
+    one = plant_quality(results / "objectives", {"maskgit": 0.2, "dit-vq": 0.6})
+    ends = by_arm({"maskgit": 0.02, "givt": 0.3}, others=0.1)
+    loud = plant_shares(results / "loud", told_loudly(OBJECTIVES), ends, noise=0)
+    summary = "<summary>The same of loud (B9), where 2\u00a0% to 10\u00a0% of level-2 is right and valid</summary>"
+    write_page(tmp_path / "RESULTS.md", [one, loud])
+    assert "The same of loud" not in (tmp_path / "RESULTS.md").read_text()  # its quality was not measured
+    add_quality(loud, "loud", {"maskgit": 0.4, "mar": 0.3})  # GIVT's was not
+    write_page(tmp_path / "RESULTS.md", [one, loud])
+    before, _, after = (tmp_path / "RESULTS.md").read_text().partition(summary)
+    assert after.split("\n\n")[1].startswith("**Of trained combinations:** Fréchet distance 0.30 (`mar`) to 0.40 (")
+    assert "\n\n| pictures of |" in after and before.endswith("<details>")
+    assert [path.name for path in (results / "figures").glob("quality-*")] == ["quality-objectives.png"]
 
 
 def test_without_quality_or_without_a_verdict_nothing_is_shown(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from recombine.claims.beyond.entries import Entry
 from recombine.claims.brief import MODELS, brief_lines, what_counts, what_is_asked
 from recombine.claims.ledger import CLAIMS, DRAWN, FIGURES, QUALITY, make_ledger, open_studies
 from recombine.claims.planes.judges import SCALING
-from recombine.claims.quality import figure_name, qualities, quality_pointer, quality_sections
+from recombine.claims.quality import figure_name, qualities, qualities_beside, quality_pointer, quality_sections
 from recombine.claims.tables import StudyTable
 from recombine.claims.verdicts import WORDS, Verdict, Word
 from recombine.claims.why.answers import Answer, Said
@@ -210,9 +210,10 @@ def page_text(
     links = {one.id: anchor(one) for one in verdicts} | {one.id: slug(sections.title(one)) for one in entries}
     parts = [_top(verdicts), *brief_lines(verdicts, entries, links), _ledger(verdicts)]
     parts += [*pointer(answers), *sections.beyond_pointer(entries)]
-    parts += quality_pointer(measured)
+    beside = qualities_beside(studies, measured)
+    parts += quality_pointer([*measured, *beside])
     parts += [_section(verdict, home) for verdict in verdicts if verdict.finding]
-    parts += quality_sections(measured, home)
+    parts += quality_sections(measured, home, beside)
     parts += why_sections(answers, home)
     parts += sections.beyond_sections(entries, home)
     parts += _not_tested(verdicts, answers)

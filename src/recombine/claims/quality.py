@@ -1,24 +1,26 @@
 """Quality beside composition: are combinations drawn right at the cost of the pictures, or copied from training?
 
 RESULTS.md shows it of every study that a verdict on generators rests on: a figure, a paragraph, and a folded table of
-all numbers with their intervals. They are those of quality.parquet, taken at each arm's last measured step, over whole
-levels; `studies/quality_table.py` says what each means. No verdict is reached by them.
+all numbers with their intervals; and of `BESIDE`, folded and without a figure. The numbers are those of
+quality.parquet, taken at each arm's last measured step, over whole levels; `studies/quality_table.py` says what each
+means. No verdict is reached by them.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from recombine.claims.ledger import FIGURES, QUALITY
-from recombine.claims.tables import StudyTable
+from recombine.claims.tables import Measure, StudyTable
 from recombine.claims.verdicts import Verdict
-from recombine.claims.why.sections import slug, source
+from recombine.claims.why.sections import folded, slug, source
 from recombine.judges.statistics import Interval, interval
 from recombine.report import words
 from recombine.studies.quality_table import ABOUT
 
 SHOWN = ("frechet", "precision", "recall", "diversity", "copied")
+BESIDE = {"loud": "B9"}  # what becomes of quality where hardly a picture of new combinations is right, and its entry
 TITLE = "Quality beside composition"
 HEAD = (
     "What is right may be ugly, alike or copied. In the features of the probe: the Fréchet distance to real images "
@@ -63,6 +65,14 @@ def qualities(verdicts: Sequence[Verdict]) -> list[Quality]:
     return found
 
 
+def qualities_beside(studies: Mapping[str, StudyTable], shown: Sequence[Quality]) -> list[Quality]:
+    """Those of `BESIDE` that are given, measured quality and are not shown already."""
+    names = {one.study.name for one in shown}
+    given = [studies[name] for name in BESIDE if name in studies and name not in names]
+    found = [_read(study, list(study.finished.measured)) for study in given]
+    return [one for one in found if one is not None]
+
+
 def _read(study: StudyTable, arms: Sequence[str]) -> Quality | None:
     rows = [
         row
@@ -95,19 +105,35 @@ def quality_pointer(found: Sequence[Quality]) -> list[str]:
     return [f"How good the pictures are, and whether they are copied: [{TITLE}](#{slug(TITLE)})."] if found else []
 
 
-def quality_sections(found: Sequence[Quality], home: Path) -> list[str]:
+def quality_sections(found: Sequence[Quality], home: Path, beside: Sequence[Quality] = ()) -> list[str]:
     """The section of RESULTS.md; nothing where no quality was measured."""
-    if not found:
+    if not (found or beside):
         return []
     parts = [f"## {TITLE}", HEAD]
     for one in found:
         parts += [
             f"![Quality of the pictures of {one.study.name}](results/{FIGURES}/{figure_name(one)}.png)",
-            " ".join(_level_text(one, level) for level in one.levels if level in (0, max(one.levels))),
-            f"<details><summary>All numbers of {one.study.name}</summary>\n\n{_table(one)}\n\n</details>",
+            _ends_text(one),
+            *folded([_table(one)], f"All numbers of {one.study.name}"),
             f"From {source(one.study, home)}.",
         ]
+    for one in beside:
+        name = f"The same of {one.study.name} ({BESIDE[one.study.name]})"
+        texts = [_ends_text(one), _table(one), f"From {source(one.study, home)}."]
+        parts += folded(texts, f"{name}, where {_right(one)} of level-2 is right and valid", "\n\n")
     return parts
+
+
+def _ends_text(quality: Quality) -> str:
+    """The trained combinations and the farthest, a sentence each."""
+    return " ".join(_level_text(quality, level) for level in quality.levels if level in (0, max(quality.levels)))
+
+
+def _right(quality: Quality) -> str:
+    """How much of level-2 is right and valid, the least and the most of any arm."""
+    arms = [arm for arm in quality.study.arms if arm.name in quality.arms]
+    shares = sorted(arm.share(Measure(), arm.seeds).mean for arm in arms)
+    return f"{words.percent(shares[0])} to {words.percent(shares[-1])}"
 
 
 def _level_text(quality: Quality, level: int) -> str:
