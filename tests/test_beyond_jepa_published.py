@@ -155,12 +155,16 @@ def test_a_step_that_has_not_learned(tmp_path: Path, dull: str, label: str) -> N
 def test_a_step_that_only_the_probe_can_compare_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = unlearned(tmp_path / "some", "more-codes")
     every = judge_published(open_studies([planted(tmp_path / "all")]), Measure(NAMED))
-    gains = drawn(replace(entry, by_probe=every), tmp_path, monkeypatch).axes[-1]
+    entry = replace(entry, by_probe=every)
+    gains = drawn(entry, tmp_path, monkeypatch).axes[-1]
     assert [text.get_text() for text in gains.get_yticklabels()] == ["all-tokens", "loud", "sampler", "more-codes"]
     assert gains.texts[-1].get_text() == "not\ncompared"
     hollow = {line.get_ydata()[0]: line.get_xdata()[0] for line in gains.lines if line.get_markerfacecolor() == "white"}
     by_probe = {one.label: 100 * one.test.mean for one in every.contrasts}
     assert hollow == {i: by_probe[label] for i, label in enumerate(("all-tokens", "loud", "sampler", "more-codes"))}
+    (only,) = entry.to_json()["by_probe_only"]
+    assert only["name"] == "more-codes" and only["by_probe_word"] == "higher"
+    assert only["by_probe_interval"][0] < only["by_probe"] < only["by_probe_interval"][1]
 
 
 def test_that_none_helps_needs_every_step(tmp_path: Path) -> None:

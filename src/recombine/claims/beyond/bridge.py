@@ -91,6 +91,7 @@ def judge_bridge(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         tone=tone,
         contrasts=contrasts,
         ours=together(placed),
+        ours_of=tuple(one.label for one in placed),
         measure=f"share of held-out bumps in place, generators (their mean) less the {base}",
         arms=arms,
         panels=(

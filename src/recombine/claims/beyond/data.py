@@ -75,6 +75,7 @@ def judge_dependent(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
         tone=tone,
         contrasts=contrasts,
         ours=together(apart),
+        ours_of=tuple(one.label for one in apart),
         measure="level-2 at the strongest dependence less that without, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(

@@ -133,6 +133,7 @@ class Found:
     panels: tuple[Panel, ...]
     notes: tuple[str, ...] = ()  # evidence beside the answer
     limits: tuple[str, ...] = ()
+    ours_of: tuple[str, ...] = ()  # labels of the comparisons that `ours` is the mean of; none: of all
 
 
 Judge = Callable[[Mapping[str, StudyTable], Measure], Found]
@@ -187,6 +188,7 @@ class Entry:
         found = self.found
         known = found is not None and found.ours.low is not None
         named = {one.label: one for one in self.named}
+        made = [one.label for one in found.contrasts] if found else []
         return {
             "id": self.id,
             "title": self.asked.title,
@@ -196,6 +198,7 @@ class Entry:
             "ours": found.ours.mean if found else None,
             "interval": [found.ours.low, found.ours.high] if found and known else None,
             "seeds": found.ours.n if found else 0,
+            "ours_of": list(found.ours_of or made) if found else [],
             "verdict": self.word,
             "answer": self.text,
             "studies": [study.name for study in found.studies] if found else [],
@@ -212,6 +215,16 @@ class Entry:
                     "by_probe_word": named[one.label].word if one.label in named else None,
                 }
                 for one in (found.contrasts if found else ())
+            ],
+            "by_probe_only": [
+                {
+                    "name": one.label,
+                    "by_probe": one.test.mean,
+                    "by_probe_interval": _ends(one),
+                    "by_probe_word": one.word,
+                }
+                for one in self.named
+                if one.label not in made
             ],
             "evidence": list(found.notes) if found else [],
             "limits": list(self.limits),

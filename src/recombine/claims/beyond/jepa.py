@@ -104,6 +104,7 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         tone=tone,
         contrasts=(*((confirmed,) if confirmed else ()), *contrasts),
         ours=together([confirmed or best]),
+        ours_of=((confirmed or best).label,),
         measure="level-2 with JEPA less that of its own control, "
         + ("on fresh seeds" if confirmed else "of the best setting, chosen after the fact"),
         arms={label: one.name for label, one in both.items()},

@@ -63,6 +63,7 @@ def judge_spread(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         tone=tone,
         contrasts=contrasts,
         ours=together(main),
+        ours_of=tuple(one.label for one in main),
         measure="level-2 with small vectors less that with equal ones, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(
@@ -133,6 +134,7 @@ def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         tone=tone,
         contrasts=contrasts,
         ours=together(main),
+        ours_of=tuple(one.label for one in main),
         measure="level-2 with a guess of the missing factor less that with unknown, mean over the shares missing",
         arms={label: arm.name for label, arm in {**named, **arms}.items()},
         panels=(
