@@ -479,8 +479,8 @@ def test_the_page_and_its_figures(home: Path, tmp_path: Path) -> None:
         assert (home / picture).read_bytes() == (other / picture).read_bytes()
     pointer = next(line for line in text.splitlines() if line.startswith("Beyond the papers: "))
     links = [part.split(")")[0] for part in pointer.split("](#")[1:]]
-    slugs = {"".join(c for c in head.lower() if c.isalnum() or c in " -").replace(" ", "-") for head in headings}
-    assert set(links) == slugs
+    assert links == [one.id.lower() for one in QUESTIONS]
+    assert all(text.count(f'\n<a id="{one.id.lower()}"></a>\n\n### {one.id}. ') == 1 for one in QUESTIONS)
     assert "Each composition was judged on 64 pictures per evaluation only." in text
     assert "- [spread]" in text and "No claim is judged from it." not in text  # all of these are read
     assert is_figures(home / "results" / "figures")
@@ -495,7 +495,7 @@ def test_studies_that_are_not_given_are_not_shown(tmp_path: Path) -> None:
     few = plant_shares(tmp_path / "results" / "spread", spread_study(), by_arm(SPREAD), seeds=range(4))
     write_page(tmp_path / "RESULTS.md", [one, few])
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
-    assert "- B1, How loudly factors are told: The arms of the study spread share 4 seeds" in text
+    assert '- B1<a id="b1"></a>, How loudly factors are told: The arms of the study spread share 4 seeds' in text
     assert not (tmp_path / "results" / "figures" / "B1.png").exists()
 
 

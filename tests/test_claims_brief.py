@@ -7,7 +7,7 @@ import pytest
 from recombine.claims.beyond.questions import look_beyond
 from recombine.claims.brief import TITLE, brief_lines, what_counts, what_is_asked
 from recombine.claims.ledger import make_ledger, open_studies
-from recombine.claims.page import anchor, page_text
+from recombine.claims.page import page_text
 from recombine.claims.tables import StudyTable
 
 ROOT = Path(__file__).parents[1]
@@ -20,15 +20,14 @@ def kept(*names: str) -> dict[str, StudyTable]:
 def lines(*names: str) -> list[str]:
     studies = kept(*names)
     verdicts, entries = make_ledger(studies), look_beyond(studies)
-    links = {one.id: anchor(one) for one in verdicts} | {one.id: one.id.lower() for one in entries}
-    found = brief_lines(verdicts, entries, links)
+    found = brief_lines(verdicts, entries)
     return found[1].splitlines() if found else []
 
 
 def test_a_line_for_each_finding_with_both_counts() -> None:
     found = lines("objectives", "loud", "conditioning", "jepa", "jepa-confirm")
     assert len(found) == 4
-    assert found[0].startswith("- **What a model predicts** ([C1](#c1-the-ladder-of-objectives-partly) partly). ")
+    assert found[0].startswith("- **What a model predicts** ([C1](#c1) partly). ")
     assert "Right and valid: MaskGIT 6\u00a0%, GIVT 42\u00a0%, MAR 19\u00a0%, DiT 16\u00a0%." in found[0]
     assert "Named right: 83 / 99.9 / 99.5 / 90\u00a0%; published 0.7 / 74 / 82 / 86\u00a0%." in found[0]
     assert "(clear in 3 of 6); named right \u221285 to \u221248 points (clear in 6 of 6)." in found[1]

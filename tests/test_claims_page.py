@@ -1,6 +1,7 @@
 """The ledger as a command, as JSON and as RESULTS.md."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from planted import JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, plant, plant_al
 from recombine import progress
 from recombine.claims.figures import key_of
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
-from recombine.claims.page import anchor, heading, ours_text, page_text, write_page
+from recombine.claims.page import heading, ours_text, page_text, write_page
 from recombine.cli import app
 from recombine.errors import UserError
 from recombine.studies.results import read_results, write_results
@@ -151,14 +152,18 @@ def test_what_is_not_judged_has_no_number_in_the_ledger(tmp_path: Path) -> None:
     assert found.to_json()["ours"] == found.finding.ours.mean and found.to_json()["interval"]
 
 
-def test_links_lead_to_headings(planted: Path) -> None:
+def test_links_lead_to_places_that_no_verdict_moves(planted: Path) -> None:
+    """Every claim has a place, tested or not, and every link one."""
     studies = open_studies(folders(planted))
     verdicts = make_ledger(studies)
     text = page_text(verdicts, studies, planted)
     for one in verdicts:
+        place = f'<a id="{one.id.lower()}"></a>'
+        assert text.count(place) == 1
         if one.finding is not None:
-            assert f"(#{anchor(one)})" in text and f"\n## {heading(one)}\n" in text
-    assert anchor(verdicts[0]) == "c1-the-ladder-of-objectives-reproduced"
+            assert f"(#{one.id.lower()})" in text and f"\n{place}\n\n## {heading(one)}\n" in text
+    headings = {line.lstrip("# ").lower().replace(" ", "-") for line in text.splitlines() if line.startswith("#")}
+    assert set(re.findall(r"\]\(#(.*?)\)", text)) <= headings | set(re.findall('<a id="(.*?)">', text))
 
 
 def test_a_figure_goes_when_its_answer_does(tmp_path: Path) -> None:

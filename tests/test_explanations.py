@@ -656,7 +656,7 @@ def test_the_page_says_why(planted: Path, tmp_path: Path) -> None:
         assert answer.finding is not None and all(one.sentence in text for one in answer.finding.outcomes)
         again = draw_answer(answer, tmp_path / f"{answer.id}.png")
         assert again.read_bytes() == (planted / "results" / "figures" / f"{answer.id}.png").read_bytes()
-    assert "(#e1-maskgits-early-peak-explained)" in text
+    assert "[MaskGIT's early peak](#e1)" in text and text.count('\n<a id="e1"></a>\n\n### E1. ') == 1
     assert is_figures(planted / "results" / "figures")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from recombine.claims.beyond.entries import Contrast, Entry
 from recombine.claims.tables import FAR, NAMED, Measure, StudyTable
 from recombine.claims.verdicts import WORDS, Verdict
+from recombine.claims.why.sections import anchor
 from recombine.report.words import join, percent, percents, points
 
 TITLE = "In brief"
@@ -18,35 +19,33 @@ MODELS = (
 )
 
 
-def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry], links: dict[str, str]) -> list[str]:
-    """A list of what was found, less what was not asked; `links` gives the address of each section by its id."""
+def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> list[str]:
+    """A list of what was found, less what was not asked."""
     told = {verdict.id: verdict for verdict in verdicts if verdict.finding and verdict.verdict != "untested"}
     found = {entry.id: entry for entry in entries if entry.found is not None}
     lines = []
     if "C1" in told:
-        lines.append(f"**What a model predicts** {_chips([told['C1']], links)}. {_shares(told['C1'])}")
+        lines.append(f"**What a model predicts** {_chips([told['C1']])}. {_shares(told['C1'])}")
     if "B9" in found:
-        lines.append(f"**How loudly it is told its factors** {_chips([found['B9']], links)}. {_changes(found['B9'])}")
+        lines.append(f"**How loudly it is told its factors** {_chips([found['B9']])}. {_changes(found['B9'])}")
     if "C3" in told:
-        lines.append(f"**What it is told** {_chips([told['C3']], links)}. {_shares(told['C3'])}")
+        lines.append(f"**What it is told** {_chips([told['C3']])}. {_shares(told['C3'])}")
     jepa: list[Verdict | Entry] = [told["C4"]] if "C4" in told else []
     jepa += [found["B7"]] if "B7" in found else []
     if jepa:
         numbers = f" {_difference(told['C4'])}" if "C4" in told else ""
-        lines.append(f"**A JEPA loss** {_chips(jepa, links)}.{numbers}")
+        lines.append(f"**A JEPA loss** {_chips(jepa)}.{numbers}")
     planes = [verdict for verdict in told.values() if verdict.id.startswith("F")]
     if planes:
-        lines.append(f"**Decoders that are told x and y.** {_by_word(planes, links)}")
+        lines.append(f"**Decoders that are told x and y.** {_by_word(planes)}")
     if "B8" in found:
-        lines.append(
-            f"**Generators in a decoder's place** {_chips([found['B8']], links)}. {found['B8'].asked.question}"
-        )
+        lines.append(f"**Generators in a decoder's place** {_chips([found['B8']])}. {found['B8'].asked.question}")
     return [f"## {TITLE}", "\n".join(f"- {line}" for line in lines)] if lines else []
 
 
-def _chips(asked: Sequence[Verdict | Entry], links: dict[str, str]) -> str:
+def _chips(asked: Sequence[Verdict | Entry]) -> str:
     """ "([C4](#...) not reproduced, [B7](#...) did not help)"."""
-    words = [f"[{one.id}](#{links[one.id]}) {one.verdict if isinstance(one, Verdict) else one.word}" for one in asked]
+    words = [f"[{one.id}](#{anchor(one.id)}) {one.verdict if isinstance(one, Verdict) else one.word}" for one in asked]
     return f"({', '.join(words)})"
 
 
@@ -91,11 +90,11 @@ def _difference(verdict: Verdict) -> str:
     return f"{claim.measure[0].upper()}{claim.measure[1:]}: {', '.join(texts)}{claim.unit_text}."
 
 
-def _by_word(verdicts: Sequence[Verdict], links: dict[str, str]) -> str:
+def _by_word(verdicts: Sequence[Verdict]) -> str:
     """Claims by their verdict: "Reproduced: superposition (F2) ...; partly: ..."."""
     groups = []
     for word in WORDS:
-        own = [f"{_small(one.claim.title)} ([{one.id}](#{links[one.id]}))" for one in verdicts if one.verdict == word]
+        own = [f"{_small(one.claim.title)} ([{one.id}](#{anchor(one.id)}))" for one in verdicts if one.verdict == word]
         if own:
             groups.append(f"{word}: {join(own)}")
     text = "; ".join(groups)

@@ -20,11 +20,12 @@ from recombine.claims.why.answers import Answer, Said
 from recombine.claims.why.explanations import EXPLANATIONS, explain
 from recombine.claims.why.sections import (
     RUNS,
+    anchor,
     folded,
+    mark,
     pointer,
     relative,
     run_anchor,
-    slug,
     source,
     why_sections,
 )
@@ -207,8 +208,7 @@ def page_text(
     answers = explain(studies) if answers is None else answers
     entries = questions.look_beyond(studies) if entries is None else entries
     measured = qualities(verdicts)
-    links = {one.id: anchor(one) for one in verdicts} | {one.id: slug(sections.title(one)) for one in entries}
-    parts = [_top(verdicts), *brief_lines(verdicts, entries, links), _ledger(verdicts)]
+    parts = [_top(verdicts), *brief_lines(verdicts, entries), _ledger(verdicts)]
     parts += [*pointer(answers), *sections.beyond_pointer(entries)]
     beside = qualities_beside(studies, measured)
     parts += quality_pointer([*measured, *beside])
@@ -254,7 +254,7 @@ def _ledger(verdicts: Sequence[Verdict]) -> str:
         heads += ["here, right and valid" if probed else "here", "seeds", "verdict"]
         lines = [f"| {' | '.join(heads)} |", f"|---|---|{'---:|' * (len(heads) - 3)}---|"]
         for verdict in found:
-            cells = [f"**[{verdict.id}](#{anchor(verdict)})** {verdict.claim.statement}", verdict.claim.measure]
+            cells = [f"**[{verdict.id}](#{anchor(verdict.id)})** {verdict.claim.statement}", verdict.claim.measure]
             cells += [published_text(verdict), *([by_probe_text(verdict)] if probed else []), ours_text(verdict)]
             why = f"<br>{reasons}" if (reasons := _reasons(verdict)) else ""
             lines.append(f"| {' | '.join(cells)} | {verdict.seeds} | {MARKS[verdict.verdict]} {verdict.verdict}{why} |")
@@ -284,19 +284,17 @@ def _not_tested(verdicts: Sequence[Verdict], answers: Sequence[Answer]) -> list[
     for verdict in verdicts:
         if verdict.finding is None:
             numbers = f" ({verdict.claim.measure}: published {value})" if (value := published_text(verdict)) else ""
-            lines.append(f"- **{verdict.id}** {verdict.claim.statement}{numbers} {' '.join(verdict.evidence)}")
+            name = f"**{verdict.id}**{mark(anchor(verdict.id))}"
+            lines.append(f"- {name} {verdict.claim.statement}{numbers} {' '.join(verdict.evidence)}")
     for answer in answers:
         if answer.finding is None:
-            lines.append(f"- **{answer.id}** {answer.explanation.question} {answer.text}")
+            name = f"**{answer.id}**{mark(anchor(answer.id))}"
+            lines.append(f"- {name} {answer.explanation.question} {answer.text}")
     return ["## Not tested\n\n" + "\n".join(lines)] if lines else []
 
 
 def heading(verdict: Verdict) -> str:
     return f"{verdict.id}. {verdict.claim.title}: {verdict.verdict}"
-
-
-def anchor(verdict: Verdict) -> str:
-    return slug(heading(verdict))
 
 
 def _section(verdict: Verdict, home: Path) -> str:
@@ -306,6 +304,7 @@ def _section(verdict: Verdict, home: Path) -> str:
     arms = ", ".join(f"{label} is `{name}`" for label, name in found.arms.items())
     judged = [part.sentence for part in found.parts]
     lines = [
+        mark(anchor(verdict.id)),
         f"## {heading(verdict)}",
         f"*{verdict.claim.statement}* Published: {verdict.claim.published}{trust}.",
         f"![{verdict.claim.title}](results/{FIGURES}/{verdict.id}.png)",
@@ -342,7 +341,7 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
         used = "" if name in _read_from() else " No claim is judged from it."
         missing = f" **Incomplete:** {' '.join(study.incomplete)}" if study.incomplete else ""
         own = f" *Its limits:* {study.finished.limits}" if name in _read_from() and study.finished.limits else ""
-        place = f'<a id="{run_anchor(name)}"></a>'
+        place = mark(run_anchor(name))
         parts.append(f"- [{name}]({relative(study.folder, home)}){place}: {', '.join(said)}.{used}{missing}{own}")
     return parts[0] + "\n\n" + "\n".join(parts[1:])
 

@@ -7,7 +7,7 @@ from recombine.claims.asking import without_own
 from recombine.claims.beyond.entries import Entry
 from recombine.claims.beyond.numbers import listing
 from recombine.claims.ledger import FIGURES
-from recombine.claims.why.sections import slug, source
+from recombine.claims.why.sections import anchor, mark, source
 from recombine.progress import console
 from recombine.report.words import join
 
@@ -27,7 +27,7 @@ def title(entry: Entry) -> str:
 
 def beyond_pointer(entries: Sequence[Entry]) -> list[str]:
     """A line below the ledger that leads to the entries."""
-    links = [f"[{one.asked.title}](#{slug(title(one))}) ({one.word})" for one in entries if one.found is not None]
+    links = [f"[{one.asked.title}](#{anchor(one.id)}) ({one.word})" for one in entries if one.found is not None]
     return [f"{TITLE}: {join(links)}."] if links else []
 
 
@@ -45,6 +45,7 @@ def beyond_sections(entries: Sequence[Entry], home: Path) -> list[str]:
             limits = without_own(limits, study)
         arms = ", ".join(f"`{name}`" for name in dict.fromkeys(found.arms.values()))
         section = [
+            mark(anchor(entry.id)),
             f"### {title(entry)}",
             f"{entry.asked.question} {found.answer}",
             by_probe(entry),
@@ -56,7 +57,9 @@ def beyond_sections(entries: Sequence[Entry], home: Path) -> list[str]:
         ]
         parts += [paragraph for paragraph in section if paragraph]
     waiting = [
-        " ".join(filter(None, (f"- {entry.id}, {entry.asked.title}: {entry.why}", by_probe(entry))))
+        " ".join(
+            filter(None, (f"- {entry.id}{mark(anchor(entry.id))}, {entry.asked.title}: {entry.why}", by_probe(entry)))
+        )
         for entry in entries
         if entry.found is None
     ]

@@ -21,6 +21,17 @@ def slug(title: str) -> str:
     return kept.replace(" ", "-")
 
 
+def anchor(name: str) -> str:
+    """The address of a claim, an explanation or an entry: its id alone. That of its heading would change with the
+    verdict in it, and links from elsewhere would lead nowhere."""
+    return name.lower()
+
+
+def mark(address: str) -> str:
+    """What makes a place of the page the one that an address leads to."""
+    return f'<a id="{address}"></a>'
+
+
 def relative(folder: Path, home: Path) -> str:
     return Path(os.path.relpath(folder.resolve(), home.resolve())).as_posix()
 
@@ -48,7 +59,7 @@ def _title(answer: Answer) -> str:
 
 def pointer(answers: Sequence[Answer]) -> list[str]:
     """A line below the ledger that leads to the explanations."""
-    links = [f"[{one.explanation.title}](#{slug(_title(one))})" for one in answers if one.finding is not None]
+    links = [f"[{one.explanation.title}](#{anchor(one.id)})" for one in answers if one.finding is not None]
     return [f"Why, where no paper says: {join(links)}."] if links else []
 
 
@@ -67,6 +78,7 @@ def why_sections(answers: Sequence[Answer], home: Path) -> list[str]:
         arms = ", ".join(f"{label} is `{name}`" for label, name in found.arms.items())
         places = [source(study, home) for study in (found.study, *found.beside)]
         section = [
+            mark(anchor(answer.id)),
             f"### {_title(answer)}",
             f"{answer.explanation.question} **{found.answer}** ({found.ours.n} seeds.)",
             f"![{answer.explanation.title}](results/{FIGURES}/{answer.id}.png)",
