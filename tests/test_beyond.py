@@ -417,7 +417,7 @@ def test_b8(tmp_path: Path) -> None:
         and ", higher), DiT on VQ tokens 6" in entry.text
         and ", lower) with DiT on pixels" in entry.text
     )
-    assert entry.found is not None and "0.5" in entry.found.notes[0]
+    assert entry.found is not None and "0.5" in entry.found.more[0]
     assert entry.found.ours.mean == pytest.approx(np.mean([0.8, 0.5, 0.2, 0.0]), abs=0.03)
     none = asked("B8", plant_bridge(tmp_path / "two", {**hits, "dit-pixels": 0.3, "dit-vq": 0.3}))
     assert none.word == "none does"
@@ -482,7 +482,9 @@ def test_the_page_and_its_figures(home: Path, tmp_path: Path) -> None:
     assert links == [one.id.lower() for one in QUESTIONS]
     assert all(text.count(f'\n<a id="{one.id.lower()}"></a>\n\n### {one.id}. ') == 1 for one in QUESTIONS)
     assert "Each composition was judged on 64 pictures per evaluation only." in text
-    assert "- [spread]" in text and "No claim is judged from it." not in text  # all of these are read
+    assert (
+        '<a id="run-spread"></a><b>spread</b>: ' in text and "No claim is judged from it." not in text
+    )  # all of these are read
     assert is_figures(home / "results" / "figures")
     studies = open_studies(folders(home))
     assert page_text(make_ledger(studies), studies, home) == text

@@ -14,6 +14,7 @@ from recombine.claims.beyond.entries import Entry, Gains, Over
 from recombine.claims.beyond.figures import draw_entry
 from recombine.claims.beyond.loud import B9, in_both, judge_loud
 from recombine.claims.beyond.questions import ask_beyond, look_beyond
+from recombine.claims.beyond.sections import beyond_sections
 from recombine.claims.ledger import open_studies
 from recombine.claims.tables import NAMED, Measure, open_study
 from recombine.studies.spec import Study
@@ -164,9 +165,10 @@ def test_comparisons_are_paired_by_seed_across_studies(tmp_path: Path) -> None:
 
 
 def test_the_ladders_step_and_jepas_gain_are_told_beside(tmp_path: Path) -> None:
-    found = asked(*pair(tmp_path)).found
+    entry = asked(*pair(tmp_path))
+    found = entry.found
     assert found is not None
-    ladder, jepa, last = found.notes
+    ladder, jepa, last = found.more
     # GIVT, MAR and DiT: a mean of 45 % less 30 %, then of 52 % less 2 %.
     assert ladder.startswith(
         "The ladder's step, GIVT, MAR and DiT on VQ tokens (their mean) less MaskGIT, is +15 points ("
@@ -175,21 +177,24 @@ def test_the_ladders_step_and_jepas_gain_are_told_beside(tmp_path: Path) -> None
     assert ladder.endswith(", higher).")
     assert jepa.startswith("JEPA's gain is +5 points (") and "with 0.2 and +23 points (" in jepa
     assert "changes by +18 points (" in jepa and "corrected together, apart from" in last
-    # They are corrected by themselves and do not decide the answer.
-    assert len(found.contrasts) == 6
+    # They are corrected by themselves and do not decide the answer: they are folded on the page, and in the JSON.
+    assert len(found.contrasts) == 6 and entry.to_json()["evidence"] == list(found.more)
+    assert f"<summary>More numbers</summary>\n\n{' '.join(found.more)}\n\n" in "\n\n".join(
+        beyond_sections([entry], tmp_path)
+    )
 
 
-def test_notes_are_about_families_that_both_studies_have(tmp_path: Path) -> None:
+def test_steps_are_about_families_that_both_studies_have(tmp_path: Path) -> None:
     few = {
         "objectives": STUDIES["objectives"],
         "loud": some_arms(STUDIES["loud"], "loud", ["maskgit", "givt", "dit-vae"]),
     }
     found = asked(*pair(tmp_path / "one", studies=few)).found
-    assert found is not None and len(found.notes) == 2
-    assert found.notes[0].startswith("The ladder's step, GIVT less MaskGIT, is +20 points (")
+    assert found is not None and len(found.more) == 2
+    assert found.more[0].startswith("The ladder's step, GIVT less MaskGIT, is +20 points (")
     none = few | {"loud": some_arms(STUDIES["loud"], "loud", ["maskgit-jepa", "givt"])}
     found = asked(*pair(tmp_path / "two", studies=none)).found
-    assert found is not None and found.notes == ()
+    assert found is not None and found.more == ()
 
 
 # What is not compared
@@ -244,7 +249,7 @@ def test_an_arm_that_has_not_learned(tmp_path: Path, word: str, size: str) -> No
     assert set(words(entry)) == set(NAMES) - {"GIVT"}
     said = f"GIVT with {size} draws only 40\u00a0% of the trained compositions and is not compared."
     assert said in entry.limits
-    assert entry.found is not None and entry.found.notes[0].startswith("The ladder's step, MAR and DiT on VQ tokens (")
+    assert entry.found is not None and entry.found.more[0].startswith("The ladder's step, MAR and DiT on VQ tokens (")
     over = entry.found.panels[0]
     assert isinstance(over, Over) and "GIVT" in [line.label for line in over.lines]  # it is drawn all the same
 

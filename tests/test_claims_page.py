@@ -113,6 +113,19 @@ def test_the_page_is_deterministic_and_whole(planted: Path, tmp_path: Path) -> N
     assert page_text(make_ledger(again), again, planted) == text
 
 
+def test_how_a_study_was_run_is_folded_and_what_it_lacks_is_not(planted: Path, tmp_path: Path) -> None:
+    shutil.copytree(planted / "results" / "jepa", tmp_path / "jepa")
+    path = tmp_path / "jepa" / "study.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"finished": None}))
+    studies = open_studies([tmp_path / "jepa"])
+    text = page_text(make_ledger(studies), studies, tmp_path)
+    runs = text.partition("## How the studies were run")[2]
+    title, _, inside = runs.partition("</summary>\n\n")
+    assert '<summary><a id="run-jepa"></a><b>jepa</b>: ' in title and "128 pictures" in title
+    assert title.endswith(" <b>Incomplete:</b> The study jepa has not finished.")
+    assert inside.startswith("[jepa](jepa): `recombine run jepa") and inside.endswith("\n\n</details>\n")
+
+
 def test_like_stands_beside_like() -> None:
     """The papers count what a probe names right: so counted, our number stands beside theirs. And what each arm has."""
     verdicts = {one.id: one for one in make_ledger(open_studies([ROOT / "results" / "conditioning"]))}

@@ -96,7 +96,7 @@ def test_the_page_and_its_figures(planted: Path, tmp_path: Path) -> None:
         assert f"results/figures/F{i}.png" in text and picture.stat().st_size > 20_000
         assert picture.read_bytes() == (other / "results" / "figures" / f"F{i}.png").read_bytes()
     assert "every cell of the plane" in text and "nan" not in text
-    scaling = next(line for line in text.splitlines() if line.startswith("- [rendering-scaling]"))
+    scaling = next(line for line in text.splitlines() if "<b>rendering-scaling</b>: " in line)
     assert "No claim is judged from it" not in scaling
     assert "and [rendering-scaling](" in next(line for line in text.splitlines() if "mixture is `" in line)
 

@@ -155,7 +155,7 @@ def test_f9_tells_learned_positions_where_nothing_else_differs() -> None:
 def test_b8_says_what_else_differs(tmp_path: Path) -> None:
     study = open_study(plant_bridge(tmp_path / "bridge", {"cnn": 0.1, "dit-pixels": 0.9, "dit-vq": 0.9}))
     found = judge_bridge({"bridge": study}, Measure())
-    assert any("over a blank's, is" in note and "for CNN" in note for note in found.notes)
+    assert any("over a blank's, is" in note and "for CNN" in note for note in found.more)
     assert any("fitted on all cells, held-out ones too" in text and "VQ" in text for text in found.limits)
     (differ,) = [text for text in found.limits if "these differ too" in text]
     settings = study.finished.part("study", "arms")

@@ -322,8 +322,9 @@ def _section(verdict: Verdict, home: Path) -> str:
 
 
 def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
-    """How each study was run, and what the author of one that is judged says it cannot show."""
-    parts = [f"## {RUNS}"]
+    """How each study was run, and what the author of one that is judged says it cannot show: folded below its name, to
+    which links to it lead, and its extent."""
+    parts = [f"## {RUNS}", "Each opens to its command and versions and, where it is read from, its own limits."]
     for name in sorted(studies):
         study = studies[name]
         facts = study.finished.facts
@@ -336,14 +337,13 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
             f"torch {versions.get('torch') or 'not recorded'}",
             str(device),
             *([duration(seconds) + taken] if seconds is not None else []),
-            _extent(study),
         ]
         used = "" if name in _read_from() else " No claim is judged from it."
-        missing = f" **Incomplete:** {' '.join(study.incomplete)}" if study.incomplete else ""
+        missing = f" <b>Incomplete:</b> {' '.join(study.incomplete)}" if study.incomplete else ""
         own = f" *Its limits:* {study.finished.limits}" if name in _read_from() and study.finished.limits else ""
-        place = mark(run_anchor(name))
-        parts.append(f"- [{name}]({relative(study.folder, home)}){place}: {', '.join(said)}.{used}{missing}{own}")
-    return parts[0] + "\n\n" + "\n".join(parts[1:])
+        title = f"{mark(run_anchor(name))}<b>{name}</b>: {_extent(study)}.{used}{missing}"
+        parts += folded([f"[{name}]({relative(study.folder, home)}): {', '.join(said)}.{own}"], title)
+    return "\n\n".join(parts)
 
 
 def _own_seconds(study: StudyTable) -> tuple[float | None, str]:

@@ -1,7 +1,7 @@
 """Quality beside composition: are combinations drawn right at the cost of the pictures, or copied from training?
 
-RESULTS.md shows it of every study that a verdict on generators rests on: a figure, a paragraph, and a folded table of
-all numbers with their intervals; and of `BESIDE`, folded and without a figure. The numbers are those of
+RESULTS.md shows it of every study that a verdict on generators rests on: a figure, and folded a paragraph and a table
+of all numbers with their intervals; and of `BESIDE` the same without a figure. The numbers are those of
 quality.parquet, taken at each arm's last measured step, over whole levels; `studies/quality_table.py` says what each
 means. No verdict is reached by them.
 """
@@ -113,8 +113,7 @@ def quality_sections(found: Sequence[Quality], home: Path, beside: Sequence[Qual
     for one in found:
         parts += [
             f"![Quality of the pictures of {one.study.name}](results/{FIGURES}/{figure_name(one)}.png)",
-            _ends_text(one),
-            *folded([_table(one)], f"All numbers of {one.study.name}"),
+            *folded([_ends_text(one), _table(one)], f"All numbers of {one.study.name}", "\n\n"),
             f"From {source(one.study, home)}.",
         ]
     for one in beside:

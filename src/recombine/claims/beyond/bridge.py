@@ -98,7 +98,7 @@ def judge_bridge(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
             Rows("Held-out bumps in place", _rows(place, arms, table)),
             *((Rows("Share of memory, deep in the hole", _rows(memory, arms, table)),) if shared else ()),
         ),
-        notes=(
+        more=(
             *_mean_pictures(table, fitted),
             *_how_well(table, {base: arms[base], **fitted}),
             *_factorization(table, {base: arms[base], **fitted}),

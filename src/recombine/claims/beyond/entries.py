@@ -131,7 +131,8 @@ class Found:
     measure: str  # what `ours` is
     arms: Mapping[str, str]  # {what it stands for: the arm's name}
     panels: tuple[Panel, ...]
-    notes: tuple[str, ...] = ()  # evidence beside the answer
+    notes: tuple[str, ...] = ()  # evidence beside the answer, needed to read it
+    more: tuple[str, ...] = ()  # further evidence, folded on the page
     limits: tuple[str, ...] = ()
     ours_of: tuple[str, ...] = ()  # labels of the comparisons that `ours` is the mean of; none: of all
 
@@ -226,7 +227,7 @@ class Entry:
                 for one in self.named
                 if one.label not in made
             ],
-            "evidence": list(found.notes) if found else [],
+            "evidence": [*found.notes, *found.more] if found else [],
             "limits": list(self.limits),
             "thresholds": {one.name: one.value for one in self.asked.thresholds},
         }

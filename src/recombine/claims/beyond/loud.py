@@ -58,7 +58,7 @@ def judge_loud(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
             turned.over("Level-2", "size of the vectors before training", lambda arm: far(arm, measure)),
             Gains(f"{high} less {low}", contrasts),
         ),
-        notes=_notes(turned, [one.label for one in contrasts], measure),
+        more=_steps(turned, [one.label for one in contrasts], measure),
         limits=(
             *numbers.left_out(dull),
             *_alone(loud, base, arms),
@@ -83,7 +83,7 @@ def _spread(arm: Arm) -> float:
     return float(arm.setting(SPREAD))
 
 
-def _notes(turned: Turned, kept: Sequence[str], measure: Measure) -> tuple[str, ...]:
+def _steps(turned: Turned, kept: Sequence[str], measure: Measure) -> tuple[str, ...]:
     """The ladder's step and JEPA's gain with either size, and by how much they change: that one is clear and the other
     is not would not say that they differ. Only families that are compared above take part."""
     families = {label: turned.families[label] for label in kept}

@@ -7,7 +7,7 @@ from recombine.claims.asking import without_own
 from recombine.claims.beyond.entries import Entry
 from recombine.claims.beyond.numbers import listing
 from recombine.claims.ledger import FIGURES
-from recombine.claims.why.sections import anchor, mark, source
+from recombine.claims.why.sections import anchor, folded, mark, source
 from recombine.progress import console
 from recombine.report.words import join
 
@@ -51,6 +51,7 @@ def beyond_sections(entries: Sequence[Entry], home: Path) -> list[str]:
             by_probe(entry),
             f"![{entry.asked.title}](results/{FIGURES}/{entry.id}.png)",
             " ".join(found.notes),
+            *folded(found.more),
             *in_full_by_probe(entry),
             f"**Limits.** {' '.join(limits)}" if limits else "",
             f"From {join([source(study, home) for study in found.studies])}: {arms}.",
@@ -84,8 +85,7 @@ def in_full_by_probe(entry: Entry) -> list[str]:
     found = entry.by_probe
     if found is None:
         return []
-    text = " ".join((found.answer, *found.notes))
-    return [f"<details><summary>The whole answer by the probe alone</summary>\n\n{text}\n\n</details>"]
+    return folded((found.answer, *found.notes, *found.more), "The whole answer by the probe alone")
 
 
 def print_beyond(entries: Sequence[Entry]) -> None:
