@@ -69,8 +69,12 @@ PEAKS: dict[str, tuple[Draw, dict[str, str]]] = {
         {NOT_VALID: "contradicted", FIXED: "contradicted", HABIT: "supported", BROKEN: "contradicted"},
     ),
     "a fixed answer": (
-        maskgit(colour=(0.9, 0.3), valid=(0.05, 0.05), joint=(0.02, 0.02), others=0.1),
+        maskgit(colour=(0.9, 0.3), valid=(0.2, 0.2), joint=(0.15, 0.15), others=0.1),
         {NOT_VALID: "supported", FIXED: "supported", HABIT: "contradicted", BROKEN: "contradicted"},
+    ),
+    "a fixed answer, and so little that is right and valid that nothing can fall": (
+        maskgit(colour=(0.9, 0.3), valid=(0.05, 0.05), joint=(0.02, 0.02), others=0.1),
+        {NOT_VALID: "supported", FIXED: "supported", HABIT: "cannot tell", BROKEN: "cannot tell"},
     ),
     "pictures that break": (
         maskgit(valid=(0.8, 0.2), joint=(0.8, 0.2)),
@@ -89,6 +93,7 @@ def test_e1(tmp_path: Path, case: str) -> None:
     found = asked(PEAK, plant_cells(tmp_path, OBJECTIVES, {"maskgit": draw}))
     assert words(found) == expected | {WEAK: "cannot tell", LOUD: "cannot tell"}  # one size of class vectors only
     assert found.word == "explained" or "supported" not in expected.values()
+    assert ("There is no real one." in found.text) == case.startswith("a fixed answer") and "  " not in found.text
     assert ("colour" in found.text) == (expected[HABIT] == "supported")
 
 
@@ -344,7 +349,7 @@ def test_e2_the_factor_is_inferred(tmp_path: Path) -> None:
     assert words(found) == {INFERRED: "supported", WRONG: "contradicted", LONG: "contradicted"}
     assert "101, 110 and 111 shape" in found.text
     assert any("towards 001" in note and "not clearly lost: 011" in note for note in found.evidence)
-    assert any("shape withheld loses shape (in 101, 110 and 111)" in note for note in found.evidence)
+    assert any("shape withheld shape (in 101, 110 and 111)" in note for note in found.evidence)
     assert found.finding is not None and [one.name for one in found.finding.beside] == ["withheld"]
     assert found.finding.arms["shape withheld"] == "shape-withheld (withheld)"
 

@@ -237,9 +237,9 @@ def _each_alone(arms: Arms, column: str, factors: list[FactorWords]) -> str:
     for names, arm in arms.partial:
         own = losses(arm, arms.seeds, column, factors)
         what = own.factor.name if own.factor else "right pictures"
-        loses = f"{what} (in {join(list(own.lost))})" if own.lost else "nothing"
-        texts.append(f"{join(sorted(names))} withheld loses {loses}")
-    return f"By what is withheld: {'; '.join(texts)}." if texts else ""
+        loses = f"{what} (in {join(list(own.lost))})" if own.lost else "none"
+        texts.append(f"{join(sorted(names))} withheld {loses}")
+    return f"What clearly falls late, by what is withheld: {'; '.join(texts)}. B11 looks at all." if texts else ""
 
 
 def _other_kind(subject: Arm, kinds: list[Arms], factors: list[FactorWords], column: str) -> str:

@@ -173,7 +173,10 @@ def loud_conditioning(sizes: Sizes) -> tuple[Outcome, str]:
         size: join([percent(float(values.mean())) for values in ends(arm, seeds, NAMED)], "to")
         for size, arm in ((high, large), (f"{EQUAL:g}", equal))
     }
-    falls = f"Where class vectors begin large ({high}), what the probe names right at level-2 falls from {ways[high]}"
+    where = f"That is with class vectors that begin large ({high}): there"
+    if sizes.judged is not large:
+        where = f"Where class vectors begin large ({high}),"
+    falls = f"{where} what the probe names right at level-2 falls from {ways[high]}"
     said = {
         "supported": f"{falls}, with {EQUAL:g} less than half as far (from {ways[f'{EQUAL:g}']}).",
         "contradicted": f"{falls}, but with {EQUAL:g} more than half as far (from {ways[f'{EQUAL:g}']}).",
