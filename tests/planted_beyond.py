@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from planted import Plan, plant
-from planted_cells import lean
+from planted import LEVELS, Plan, plant
+from planted_cells import FACTORS, Draw, Shares, lean, plant_cells
 from planted_planes import SMALL, Means, means, plane_study, plant_plane
 from recombine.claims.beyond.entries import Entry
 from recombine.claims.beyond.figures import draw_entry
@@ -141,3 +141,26 @@ def plant_bridge(folder: Path, hits: Mapping[str, float], inside: Mapping[str, f
         plan["mean picture", "superposition_share", "deep"] = 0.5
         plans[arm] = plan
     return plant_plane(folder, BRIDGE, plans)
+
+
+LOST: Mapping[str, Mapping[str, float]] = {"shape": {"shape": 0.5}, "colour": {"colour": 0.3}, "size": {}}
+"""{withheld: {factor: by how much its share in held-out compositions is lower}}."""
+
+
+def losing(arm: str, lost: Mapping[str, float], trained: float = 1.0) -> Draw:
+    """An arm that names factors right less often in held-out compositions, few of whose pictures are valid."""
+
+    def draw(code: str, time: float, seed: int) -> Shares:
+        if LEVELS[code] == 0:
+            return {"valid": trained}
+        return {name: 1 - part + 0.02 * lean(seed, arm + name) for name, part in lost.items()} | {"valid": 0.1}
+
+    return draw
+
+
+def plant_withheld(folder: Path, name: str = "withheld-again", lost: Mapping[str, Mapping[str, float]] = LOST) -> Path:
+    """A study whose arms withhold one factor each, and its arm that withholds none, if it has one."""
+    study = of_library(name)
+    arms = {f"{word}-withheld": losing(word, lost[word]) for word in FACTORS}
+    arms |= {arm: losing(arm, {}) for arm in study.arms if arm not in arms}
+    return plant_cells(folder, study, arms)

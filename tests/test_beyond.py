@@ -13,7 +13,16 @@ from matplotlib.axes import Axes
 from typer.testing import CliRunner
 
 from planted import OBJECTIVES, REPRODUCED, plant
-from planted_beyond import by_arm, levels_of, of_library, plant_bridge, plant_shares, some_arms, told_loudly
+from planted_beyond import (
+    by_arm,
+    levels_of,
+    of_library,
+    plant_bridge,
+    plant_shares,
+    plant_withheld,
+    some_arms,
+    told_loudly,
+)
 from planted_cells import lean
 from recombine.claims.beyond.data import rare_and_common
 from recombine.claims.beyond.entries import Contrast, Entry, Found, Over, together
@@ -456,6 +465,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plant_bridge(results / "bridge", {"cnn": 0.1, "dit-pixels": 0.9})
     plant_shares(results / "loud", told_loudly(OBJECTIVES), by_arm({"maskgit": 0.0}))
     plant_shares(results / "jepa-published", of_library("jepa-published"), by_arm({"loud": 0.0}), seeds=range(8, 16))
+    plant_withheld(results / "withheld-again")
     return place
 
 

@@ -30,6 +30,8 @@ def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> list[s
         lines.append(f"**How loudly it is told its factors** {_chips([found['B9']])}. {_changes(found['B9'])}")
     if "C3" in told:
         lines.append(f"**What it is told** {_chips([told['C3']])}. {_shares(told['C3'])}")
+    if "B11" in found:
+        lines.append(f"**What is withheld from it at times** {_chips([found['B11']])}. {_each(found['B11'])}")
     jepa: list[Verdict | Entry] = [told["C4"]] if "C4" in told else []
     jepa += [found["B7"]] if "B7" in found else []
     if jepa:
@@ -69,6 +71,13 @@ def _changes(entry: Entry) -> str:
     assert entry.found is not None
     text = f"{entry.asked.compares}: right and valid {_span(entry.found.contrasts)}"
     return f"{text}; named right {_span(entry.named)}." if entry.named else f"{text}."
+
+
+def _each(entry: Entry) -> str:
+    """The comparisons that an entry's own number is the mean of, one by one."""
+    assert entry.found is not None
+    own = [one for one in entry.found.contrasts if one.label in entry.found.ours_of]
+    return f"{entry.asked.compares}: {', '.join(f'{one.label} {one.text}' for one in own)}."
 
 
 def _span(contrasts: Sequence[Contrast]) -> str:

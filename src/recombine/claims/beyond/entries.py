@@ -153,6 +153,7 @@ class Question:
     studies: tuple[str, ...]  # it is asked where one of these is given
     judge: Judge
     beside: tuple[str, ...] = ()  # further studies that it reads where they are given
+    own_count: bool = False  # it counts something of its own: neither the probe nor a peak is asked beside
     thresholds: tuple[Threshold, ...] = SHARED
 
 

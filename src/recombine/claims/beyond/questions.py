@@ -12,11 +12,12 @@ from recombine.claims.beyond.jepa_published import B10
 from recombine.claims.beyond.loud import B9
 from recombine.claims.beyond.tokens import B6
 from recombine.claims.beyond.told import B1, B3
+from recombine.claims.beyond.withheld import B11
 from recombine.claims.tables import NAMED, Measure, StudyTable
 from recombine.claims.verdicts import Untested
 from recombine.report.reading import some
 
-QUESTIONS: tuple[Question, ...] = (B1, B2, B3, B4, B5, B6, B7, B8, B9, B10)
+QUESTIONS: tuple[Question, ...] = (B1, B2, B3, B4, B5, B6, B7, B8, B9, B10, B11)
 
 
 def look_beyond(studies: Mapping[str, StudyTable], questions: Sequence[Question] = QUESTIONS) -> list[Entry]:
@@ -28,14 +29,16 @@ def ask_beyond(one: Question, studies: Mapping[str, StudyTable]) -> Entry:
     try:
         found = one.judge(studies, Measure())
     except Untested as reason:
-        return Entry(one, None, sentence(str(reason)), by_probe=_by_probe(one, studies)[0])
+        named = None if one.own_count else _by_probe(one, studies)[0]
+        return Entry(one, None, sentence(str(reason)), by_probe=named)
     limits = [note for study in found.studies for note in study.incomplete]
     limits += found.limits
     named = None
     if not found.studies[0].is_plane:  # there every cell is judged once, at the end and by one measure
-        named, why = _by_probe(one, studies)
-        limits += [f"{BY_PROBE}, there is no answer: {why}."] if why else []
-        limits += _at_peaks(one, found, studies)
+        if not one.own_count:
+            named, why = _by_probe(one, studies)
+            limits += [f"{BY_PROBE}, there is no answer: {why}."] if why else []
+            limits += _at_peaks(one, found, studies)
         few = [text for study in found.studies for text in doubts(study, study.finished.measured)]
         limits += list(dict.fromkeys(few))
     said = [text for study in found.studies if study.name in one.studies for text in own_limits(study)]
