@@ -101,11 +101,11 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         "step": f"{int(np.median(own.steps[at_right])):,}",
         "loss": loss_text(falls["right"], p["right"]),
     }
+    no_peak = _ruled_out(right, falls["right"])
     if clear["right"]:
         after, lost = _after_the_peak(own, far, valid, right, at_right, factors, real)
     else:
-        height = float(early(right, at_right).mean())
-        after, lost = _no_real_peak(real, falls["right"], height), None
+        after, lost = _no_real_peak(right, real, no_peak), None
     weak, vectors = weak_conditioning(sizes, measure.column, clear["right" if measure.column == "joint" else "named"])
     loud, large_vectors = loud_conditioning(sizes)
     outcomes = (*peak, *after, weak, loud)
@@ -115,9 +115,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
     return Explained(
         study=study,
         answer=" ".join(
-            filter(
-                None, (_answer(outcomes, clear, named, at_named, real, falls["right"], lost), vectors, large_vectors)
-            )
+            filter(None, (_answer(outcomes, clear, named, at_named, real, no_peak, lost), vectors, large_vectors))
         ),
         outcomes=outcomes,
         ours=as_interval(falls["right"]),
@@ -163,25 +161,30 @@ def _no_named_peak() -> tuple[Outcome, Outcome]:
     return Outcome(NOT_VALID, "cannot tell", sentence), Outcome(FIXED, "cannot tell", sentence)
 
 
-def _no_real_peak(real: Mapping[str, str], test: Difference, height: float) -> tuple[Outcome, Outcome]:
+def _no_real_peak(right: np.ndarray, real: Mapping[str, str], ruled_out: bool) -> tuple[Outcome, Outcome]:
     """Nothing that clearly falls: both accounts of the fall have nothing to account for, or cannot be told."""
+    highest = float(right.mean(axis=1).max())
     sentence = (
-        f"Right and valid are {real['before']} at the peak (near step {real['step']}) and {real['after']} at the end, "
-        f"{real['loss']}: no clear fall"
+        f"Right and valid are {real['before']} at the peak of the other seeds (near step {real['step']}) and "
+        f"{real['after']} at the end, {real['loss']}: no clear fall"
     )
     word: Said = "cannot tell"
-    if height < MATTERS.value:  # at the floor nothing can fall, whatever becomes of the pictures
-        sentence += f", and not the {100 * MATTERS.value:.0f} points that could make one."
-    elif _ruled_out(test):
-        word, sentence = "contradicted", f"{sentence}."
+    if not ruled_out:
+        own = right.max(axis=0)
+        sentence += f", and none ruled out: the mean of all seeds is {percent(highest)} at its highest, single seeds "
+        sentence += f"have {percent(float(own.min()))} to {percent(float(own.max()))} at theirs."
+    elif highest < MATTERS.value:  # at the floor nothing can fall, whatever becomes of the pictures
+        sentence += f", and at no time the {100 * MATTERS.value:.0f} points that could make one."
     else:
-        sentence += ", and none ruled out."
+        word, sentence = "contradicted", f"{sentence}."
     return Outcome(HABIT, word, sentence), Outcome(BROKEN, word, sentence)
 
 
-def _ruled_out(fall: Difference) -> bool:
-    """Whether a fall that matters is ruled out."""
-    return fall.high is not None and fall.high < MATTERS.value
+def _ruled_out(right: np.ndarray, fall: Difference) -> bool:
+    """Whether a fall that matters is ruled out: from the peak of the other seeds, and of the mean curve from its own
+    highest point, since seeds may peak at different steps."""
+    down = float(right.mean(axis=1).max() - late(right).mean())
+    return fall.high is not None and max(fall.high, down) < MATTERS.value
 
 
 def _after_the_peak(
@@ -252,7 +255,7 @@ def _answer(
     named: np.ndarray,
     at_named: np.ndarray,
     real: Mapping[str, str],
-    fall_of_right: Difference,
+    no_peak: bool,
     lost: FactorWords | None,
 ) -> str:
     said = {one.rival: one.word for one in outcomes}
@@ -270,7 +273,7 @@ def _answer(
     elif said[NOT_VALID] == "contradicted":
         first = f"The peak that the probe names ({height}) is real: most of it is valid pictures."
     if not clear["right"]:
-        there = "There is no" if _ruled_out(fall_of_right) else "The seeds cannot tell whether there is a"
+        there = "There is no" if no_peak else "The seeds cannot tell whether there is a"
         return f"{first} {there} real one."
     fall = f"Right and valid pictures peak at {real['before']} and fall to {real['after']}"
     if said[HABIT] == "supported" and lost is not None:
