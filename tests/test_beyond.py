@@ -466,6 +466,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plant_shares(results / "loud", told_loudly(OBJECTIVES), by_arm({"maskgit": 0.0}))
     plant_shares(results / "jepa-published", of_library("jepa-published"), by_arm({"loud": 0.0}), seeds=range(8, 16))
     plant_withheld(results / "withheld-again")
+    plant_shares(results / "discrete", of_library("discrete"), by_arm({"givt": 0.8}), evaluations=5)
     return place
 
 

@@ -1,5 +1,6 @@
 """Claims: every verdict of every claim can be reached, by tables planted to reach it."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from planted import DISCRETE, JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, library, plant
+from planted import DISCRETE, JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, library, plant, study_of
 from recombine.claims import conditioning, jepa, ladder, testing, tokenizer
 from recombine.claims.ledger import CLAIMS, ask, make_ledger, open_studies
 from recombine.claims.tables import Measure, fifth, open_study
 from recombine.claims.verdicts import WORDS, Claim, Part, Verdict, add_up
 from recombine.judges.statistics import paired
 from recombine.studies.results import write_results
+from recombine.studies.spec import Study
 
 LOW = Plan(far=0.02, spread=0.01)
 UNLEARNED = Plan(far=0.9, trained=0.4)
@@ -73,6 +75,45 @@ def test_c1_falls_to_a_categorical_control(tmp_path: Path) -> None:
         found = ask(ladder.CLAIM, open_studies([first, second]))
         assert found.verdict == expected
         assert any("autoregressive (discrete)" in text for text in (*found.evidence, *found.limits))
+
+
+def test_a_run_that_two_studies_have_is_told_once(tmp_path: Path) -> None:
+    """An arm that was taken over is no second finding; one with other seeds, settings, judge or numbers is."""
+    controls = {"maskgit": LOW, "autoregressive": LOW}
+    first = plant(tmp_path / "objectives", OBJECTIVES, REPRODUCED["objectives"])
+
+    def told(folder: Path) -> tuple[str, ...]:
+        return ask(ladder.CLAIM, open_studies([first, folder])).evidence
+
+    def says(evidence: tuple[str, ...], text: str) -> bool:
+        return any(text in one for one in evidence)
+
+    same = told(plant(tmp_path / "same", DISCRETE, controls))
+    assert says(same, "Other categorical models that do not: autoregressive (discrete) ")
+    assert not says(same, "maskgit (discrete)")
+    fresh = plant(tmp_path / "fresh", DISCRETE, controls, seeds=range(8, 16))
+    assert says(told(fresh), "maskgit (discrete) ")
+    other = plant(tmp_path / "other", DISCRETE, controls | {"maskgit": replace(LOW, far=0.04)})
+    assert says(told(other), "maskgit (discrete) ")
+    judged = plant(tmp_path / "judged", DISCRETE, controls)
+    facts = json.loads((judged / "study.json").read_text())
+    (judged / "study.json").write_text(json.dumps(facts | {"judge": {"threshold": 0.2}}), encoding="utf-8")
+    assert says(told(judged), "maskgit (discrete) ")
+    shorter = study_of("discrete", {"maskgit": {"generator": "maskgit", "training": {"rate": 1e-4}}})
+    assert says(told(plant(tmp_path / "shorter", shorter, {"maskgit": LOW})), "maskgit (discrete) ")
+
+
+def test_a_study_of_the_same_runs_is_no_second_test(tmp_path: Path) -> None:
+    """Under another name, and with an arm more, the ladder is still the same four runs."""
+    arms = {name: OBJECTIVES.resolved()["arms"][name] for name in ("maskgit", "givt", "mar", "dit-vq")}
+    plans = {name: REPRODUCED["objectives"][name] for name in arms}
+    again = Study.model_validate(OBJECTIVES.resolved() | {"name": "discrete", "arms": arms})
+    first = plant(tmp_path / "objectives", OBJECTIVES, REPRODUCED["objectives"])
+    for number, changes in enumerate(({}, {"givt": Plan(far=0.7)})):
+        second = plant(tmp_path / f"discrete-{number}", again, plans | changes)
+        found = ask(ladder.CLAIM, open_studies([first, second]))
+        assert found.finding is not None and found.finding.study.name == "objectives"
+        assert any("same test on the study discrete" in text for text in found.evidence) is bool(changes)
 
 
 @pytest.mark.parametrize(

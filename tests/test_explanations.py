@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
-from planted import CONDITIONING, LEVELS, OBJECTIVES, TOKENIZERS, Plan, library, plant
+from planted import CONDITIONING, DISCRETE, LEVELS, OBJECTIVES, TOKENIZERS, Plan, library, plant, study_of
 from planted_cells import FACTORS, WITHHELD, Draw, Shares, far, lean, learned, plant_cells, ramp
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
 from recombine.claims.page import page_text, write_page
@@ -121,6 +121,25 @@ def test_e1_cannot_tell_from_seeds_that_differ(tmp_path: Path) -> None:
 def test_e1_is_untested_with_a_reason(tmp_path: Path, draw: Draw, reason: str) -> None:
     found = asked(PEAK, plant_cells(tmp_path, OBJECTIVES, {"maskgit": draw}))
     assert found.word == "untested" and reason in found.text and found.finding is None
+
+
+def test_a_run_that_two_studies_have_is_told_once(tmp_path: Path) -> None:
+    """That nothing falls there, and that something does."""
+    steady = maskgit(colour=(0.3, 0.3), valid=(0.2, 0.2), joint=(0.03, 0.03))
+    falls = PEAKS["a real peak that is unlearned"][0]
+    before = study_of("early", {"maskgit": None})
+    early = plant_cells(tmp_path / "early", before, {"maskgit": falls}, seeds=range(16, 24))
+    for number, draw in enumerate((steady, falls)):
+        first = plant_cells(tmp_path / f"objectives-{number}", OBJECTIVES, {"maskgit": draw})
+        again = plant_cells(tmp_path / f"again-{number}", DISCRETE, {"maskgit": draw})
+        other = plant_cells(tmp_path / f"other-{number}", DISCRETE, {"maskgit": draw}, seeds=range(8, 16))
+        for discrete, told in ((again, False), (other, True)):
+            found = asked(PEAK, early, first, discrete)
+            assert found.finding is not None and found.finding.study.name == "early"
+            assert any("the study objectives" in text for text in found.evidence)
+            assert any("the study discrete" in text for text in found.evidence) is told
+    unanswered = asked(PEAK, *(tmp_path / name for name in ("objectives-0", "again-0")))
+    assert unanswered.finding is None and unanswered.text.count("nothing to explain") == 1
 
 
 def test_untested_without_factors_seeds_or_studies(tmp_path: Path) -> None:

@@ -129,7 +129,9 @@ def test_e1_seeds_that_peak_at_different_steps_are_no_proof_that_none_does(tmp_p
     assert said[peak.HABIT] == said[peak.BROKEN] == "cannot tell"
     assert "The seeds cannot tell whether there is a real one." in found.text and found.finding is not None
     sentence = found.finding.outcomes[2].sentence
-    assert "none ruled out: the mean of all seeds is" in sentence and sentence.endswith(f"to {percent(0.51)} at theirs.")
+    assert "none ruled out: the mean of all seeds is" in sentence and sentence.endswith(
+        f"to {percent(0.51)} at theirs."
+    )
 
 
 def test_e1_says_which_study_answered_and_what_the_others_say(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from recombine.claims.tables import Measure, StudyTable
+from recombine.claims.lookup import same_run
+from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.verdicts import Untested
 from recombine.report.words import join
 from recombine.studies.diverged import diverged_seeds
@@ -39,6 +40,26 @@ def no_answer(names: Sequence[str], reasons: Sequence[Untested], studies: Mappin
     if shrunk:
         absent += f" ({shrunk[0]}-shrunk is a smoke test, from which nothing is judged)"
     return sentence("; ".join(map(str, reasons)) or absent)
+
+
+def told_once(found: Sequence[Found], arms: Callable[[Found], Sequence[Arm]]) -> list[Found]:
+    """What was found, less what rests on the very runs of something before it: a study that took its arms over from
+    another says nothing new of them. `arms` gives the arms that something rests on, in a fixed order."""
+    kept: list[Found] = []
+    for one in found:
+        if not any(_same_runs(arms(one), arms(other)) for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _same_runs(one: Sequence[Arm], two: Sequence[Arm]) -> bool:
+    return 0 < len(one) == len(two) and all(same_run(a, b) for a, b in zip(one, two, strict=True))
+
+
+def arms_named(study: StudyTable, names: Iterable[str]) -> list[Arm]:
+    """The arms of a study by their names; none of those that it has not."""
+    known = {arm.name: arm for arm in study.arms}
+    return [known[name] for name in names if name in known]
 
 
 def few_samples(study: StudyTable, arms: Iterable[str]) -> list[str]:

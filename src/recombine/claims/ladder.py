@@ -105,14 +105,18 @@ def _categorical_fails(base: Arm, measure: Measure, seeds: list[int]) -> Part:
 
 
 def _controls(study: StudyTable, others: Mapping[str, StudyTable], base: Arm, measure: Measure) -> Part:
-    """Is there a categorical model that composes all the same?"""
+    """Is there a categorical model that composes all the same? A run that several studies have is told once."""
+    told = [base]
     composing: list[str] = []
     failing: list[str] = []
     tables = [study, *(others[name] for name in lookup.CONTROLS if name in others)]
     for table in tables:
         for arm in lookup.matching(table, {**lookup.TOLD, "generator.kind": lambda kind: kind in lookup.CATEGORICAL}):
-            if arm is base or arm.setting("jepa") or measure.column not in table.columns:
+            if arm.setting("jepa") or measure.column not in table.columns:
                 continue
+            if any(lookup.same_run(arm, one) for one in told):
+                continue
+            told.append(arm)
             if len(arm.seeds) < testing.FEWEST_SEEDS.value or not testing.learned(arm, measure, arm.seeds):
                 continue
             share = arm.share(measure, arm.seeds)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from recombine.claims import conditioning, jepa, ladder, tokenizer, untested
-from recombine.claims.asking import BY_PROBE, doubts, no_answer, own_limits, put
+from recombine.claims.asking import BY_PROBE, arms_named, doubts, no_answer, own_limits, put, told_once
 from recombine.claims.beyond.questions import QUESTIONS
 from recombine.claims.planes.claims import CLAIMS as PLANES
 from recombine.claims.tables import NAMED, Measure, StudyTable, open_study
@@ -76,6 +76,7 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     if claim.judge is None:
         return Verdict(claim, "untested", None, (claim.why_untested,))
     found, reasons = put(claim.studies, claim.judge, studies)
+    found = told_once(found, lambda one: arms_named(one.study, one.arms.values()))
     if not found:
         return Verdict(claim, "untested", None, (no_answer(claim.studies, reasons, studies),))
     answered = [one for one in found if one.verdict != "untested"]

@@ -7,7 +7,9 @@ arms fit, the one is taken that differs least from the arm it is compared with, 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recombine.claims.tables import FAR, Arm, StudyTable
+import numpy as np
+
+from recombine.claims.tables import FAR, Arm, Curve, StudyTable
 
 STUDIES = {
     "C1": ("objectives-long", "objectives", "discrete", "as_published", "loud"),
@@ -110,6 +112,25 @@ def differences(a: Arm, b: Arm, changed: Sequence[str]) -> list[str]:
     first, second = _flat(a.settings), _flat(b.settings)
     found = [path for path in {**first, **second} if first.get(path) != second.get(path)]
     return [path for path in found if not any(path == word or path.startswith(f"{word}.") for word in changed)]
+
+
+def same_run(a: Arm, b: Arm) -> bool:
+    """Whether two arms are one run: the same settings, seeds and judge, and numbers. A study may take over an arm of
+    another, or share a store with it, and then has no second finding."""
+    if a.study is b.study:
+        return a.name == b.name
+    one, two = a.study.finished, b.study.finished
+    alike = all(one.part("study", word) == two.part("study", word) for word in ("world", "split", "judging"))
+    limits = [own.part("judge").get("threshold") for own in (one, two)]
+    if differences(a, b, ()) or not alike or limits[0] != limits[1]:
+        return False
+    return all(_same_curve(*(arm.study.curve(arm.name, level, "joint") for arm in (a, b))) for level in (0, FAR))
+
+
+def _same_curve(one: Curve | None, two: Curve | None) -> bool:
+    if one is None or two is None:
+        return False
+    return one.seeds == two.seeds and np.array_equal(one.steps, two.steps) and np.array_equal(one.values, two.values)
 
 
 def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:

@@ -26,6 +26,7 @@ LINE = 11  # points from one line of families' names to the next
 LEAST = 10  # points shown on both sides of 0, so that noise does not fill a panel
 LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.54
 FULL, CROWDED = 3, 36  # rows that fill a panel; letters of ticks that do
+HIGH_ROWS = 8  # up to so many rows each has room for two lines
 
 
 def draw_entry(entry: Entry, path: Path) -> Path:
@@ -105,9 +106,10 @@ def _end_room(panel: Panel) -> float:
 
 
 def _ends(panel: Gains) -> list[str]:
-    """What is said at the ends of the rows: the longest on two lines."""
-    said = [one.word.replace("neither ", "neither\n") for one in panel.contrasts]
-    return said + ["not\ncompared"] * len(panel.named_only)
+    """What is said at the ends of the rows: the longest on two lines, where rows are high enough for these."""
+    between = "\n" if len(_labels(panel)) <= HIGH_ROWS else " "
+    said = [one.word.replace("neither ", f"neither{between}") for one in panel.contrasts]
+    return said + [f"not{between}compared"] * len(panel.named_only)
 
 
 def _filled(panel: Panel) -> float:

@@ -5,6 +5,7 @@ from typing import Any
 
 from recombine.claims.asking import BY_PROBE, doubts, own_limits, sentence
 from recombine.claims.beyond.bridge import B8
+from recombine.claims.beyond.categories import B12
 from recombine.claims.beyond.data import B2, B4, B5
 from recombine.claims.beyond.entries import Entry, Found, Question
 from recombine.claims.beyond.jepa import B7
@@ -17,7 +18,7 @@ from recombine.claims.tables import NAMED, Measure, StudyTable
 from recombine.claims.verdicts import Untested
 from recombine.report.reading import some
 
-QUESTIONS: tuple[Question, ...] = (B1, B2, B3, B4, B5, B6, B7, B8, B9, B10, B11)
+QUESTIONS: tuple[Question, ...] = (B1, B2, B3, B4, B5, B6, B7, B8, B9, B10, B11, B12)
 
 
 def look_beyond(studies: Mapping[str, StudyTable], questions: Sequence[Question] = QUESTIONS) -> list[Entry]:

@@ -6,13 +6,13 @@ lost is only asked where something clearly is; tests side by side are corrected 
 S seeds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from recombine.claims.tables import Measure, StudyTable
+from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import CLEAR, MATTERS, is_clear
 from recombine.claims.verdicts import Extra, Threshold, Untested
 from recombine.judges.statistics import Difference, Interval, paired
@@ -30,7 +30,11 @@ MOST = Threshold(
 
 class NothingToExplain(Untested):
     """Raised where a study could answer, but does not show what the question asks about: a finding by itself, which
-    stands beside the answer of another study."""
+    stands beside the answer of another study. `arms` are those that do not show it."""
+
+    def __init__(self, reason: str, arms: Sequence[Arm] = ()):
+        super().__init__(reason)
+        self.arms = tuple(arms)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recombine.claims.asking import BY_PROBE, doubts, no_answer, own_limits, put, sentence
+from recombine.claims.asking import BY_PROBE, arms_named, doubts, no_answer, own_limits, put, sentence, told_once
 from recombine.claims.tables import NAMED, Measure, StudyTable
 from recombine.claims.verdicts import Untested, Verdict
 from recombine.claims.why import dropout, peak, rise
@@ -26,6 +26,8 @@ def ask_why(one: Explanation, studies: Mapping[str, StudyTable]) -> Answer:
     nothing to explain in them. A study that answers with what is right and valid is better than any that can only
     answer with what the probe names right."""
     found, reasons = put(one.studies, one.judge, studies)
+    found = told_once(found, lambda other: arms_named(other.study, other.arms.values()))
+    reasons = told_once(reasons, lambda reason: reason.arms if isinstance(reason, NothingToExplain) else ())
     if not found:
         return Answer(one, None, (no_answer(one.studies, reasons, studies),))
     best = [other for other in found if not other.counted] or found

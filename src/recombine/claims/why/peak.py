@@ -92,7 +92,8 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         raise NothingToExplain(
             f"in the study {study.name} {sizes.label} does not clearly fall from an early peak at level-2 "
             f"({loss_text(falls['named'])} named right, {loss_text(falls['right'])} right and valid), so there is "
-            f"nothing to explain{others_fall}"
+            f"nothing to explain{others_fall}",
+            sizes.every,
         )
     peak = _named_peak(own, far, named, right, at_named) if clear["named"] else _no_named_peak()
     real = {
