@@ -5,7 +5,8 @@
 #
 # With LANES=2 two are at work at a time, each taking the next that waits: a study leaves a large GPU partly idle, where its
 # kernels are small and while it judges (benchmarks/LOG.md says what that gains, measured with NVIDIA's multi-process
-# service at work: `nvidia-cuda-mps-control -d`, which this script does not start).
+# service at work: `nvidia-cuda-mps-control -d`, which this script does not start). A study given twice is shared out:
+# two lanes take its arms in turn, and the second writes into runs/NAME.second, which is not packed.
 #
 # The queue works in the background and outlives the command, which waits for at most so many seconds, packs what is
 # finished into $PACKED (default: packed/) and says how far it is: an archive per finished study, and store.tar.gz, the
@@ -36,9 +37,12 @@ lane() { # one study after another; each has a log, and a line in done.txt
     if compgen -G 'results/*/study.json' >/dev/null; then reuse=(--reuse results); fi
     while study=$(next) && [ -n "$study" ]; do
         name=$(basename "${study%.yaml}") began=$(date +%s)
+        exec {held}>"runs/queue/$name.lock" # closed, and so let go of, when this lane is done with it
+        flock -n "$held" || name=$name.second
         "$PYTHON" -m recombine.cli run "$study" --out "runs/$name" --store runs/store "${reuse[@]}" \
             >"runs/queue/$name.log" 2>&1
         code=$?
+        exec {held}>&-
         echo "$name: $([ $code -eq 0 ] && echo finished || echo "stopped with code $code") after $(($(date +%s) - began)) s" \
             >>runs/queue/done.txt
     done
@@ -68,6 +72,7 @@ pack() { tar czf "$PACKED/.$1.partial" "${@:2}" && mv "$PACKED/.$1.partial" "$PA
 for facts in runs/*/study.json; do
     [ -f "$facts" ] || continue
     name=$(basename "$(dirname "$facts")")
+    case $name in *.second) continue ;; esac
     pack "$name" --exclude=report.html --exclude=store -C runs "$name"
 done
 pack logs -C runs queue

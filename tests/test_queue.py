@@ -72,7 +72,7 @@ def test_two_lanes_work_at_a_time_and_take_what_waits(tmp_path: Path, small_stud
     waits = there / "waits.sh"
     waits.write_text(
         "#!/usr/bin/env bash\n"
-        'touch "begun-$4"\n'
+        'touch "begun-$(basename "$6")"\n'
         "for _ in $(seq 100); do [ $(ls begun-* | wc -l) -ge 2 ] && exit 0; sleep 0.1; done\n"
         "exit 1\n"
     )
@@ -82,6 +82,9 @@ def test_two_lanes_work_at_a_time_and_take_what_waits(tmp_path: Path, small_stud
     for begun in there.glob("begun-*"):
         begun.unlink()
     assert "one: stopped with code 1" in queue(there, "60", "one", PYTHON=str(waits))
+    # Given twice, a study is shared out between the lanes.
+    said = queue(there, "60", "one", "one", PYTHON=str(waits), LANES="2")
+    assert "one: finished after" in said and "one.second: finished after" in said
 
 
 def test_a_wrong_call_is_told_how(tmp_path: Path, small_study: Study) -> None:

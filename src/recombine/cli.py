@@ -45,7 +45,11 @@ class Demo(StrEnum):
 
 StoreOption = Annotated[
     Path | None,
-    typer.Option("--store", help="Folder of finished parts shared between studies.", show_default="in --out"),
+    typer.Option(
+        "--store",
+        help="Folder of finished parts, shared between studies; processes at work on one study share out its arms.",
+        show_default="in --out",
+    ),
 ]
 DeviceOption = Annotated[Device, typer.Option("--device", help="auto takes a GPU if there is one.")]
 ShrinkOption = Annotated[bool, typer.Option("--shrink", help="A smoke test of the same shape: all stages, no science.")]

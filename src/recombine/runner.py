@@ -27,6 +27,7 @@ from recombine.studies.outside import check_outside
 from recombine.studies.quality_table import write_quality
 from recombine.studies.results import write_results
 from recombine.studies.reuse import take_over
+from recombine.studies.sharing import share_out
 from recombine.studies.spec import AnyStudy, RenderingStudy
 from recombine.studies.store import Store, claim_folder
 from recombine.worlds import make_images
@@ -38,8 +39,9 @@ def run_study(
 ) -> Path:
     """Run `study` into the folder `out`; returns the path of its report.
 
-    Finished parts are kept in `store`, which several studies may share; by default it is $RECOMBINE_STORE, or
-    `out`/store. `reuse`: folders of finished studies, whose arms are not trained again.
+    Finished parts are kept in `store`, which several studies may share, and several processes at work on one study
+    (`studies/sharing.py`); by default it is $RECOMBINE_STORE, or `out`/store. `reuse`: folders of finished studies,
+    whose arms are not trained again.
     """
     out = Path(out)
     started, clock = datetime.now(UTC), time.perf_counter()
@@ -62,10 +64,12 @@ def run_study(
         probe, probe_facts = stages.train_probe(setting)
         judge, judge_facts, judge_recipe = stages.calibrate_judge(setting, probe, fitted)
         ceilings = stages.measure_ceilings(setting, judge, fitted)
-        arms = {
-            name: run_arm(setting, name, arm, stages.tokenizer_of(fitted, arm), judge, judge_recipe)
-            for name, arm in study.arms.items()
-        }
+
+        def make(name: str, wait: bool) -> ArmResult:
+            arm = study.arms[name]
+            return run_arm(setting, name, arm, stages.tokenizer_of(fitted, arm), judge, judge_recipe, wait)
+
+        arms = share_out(study.arms, make)
         table = write_results(out, [row for arm in arms.values() for row in arm.rows])
         write_monitors(out, [row for arm in arms.values() for row in arm.monitors])
         write_quality(out, [row for arm in arms.values() for row in arm.quality])

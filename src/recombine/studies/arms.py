@@ -53,12 +53,19 @@ class ArmResult:
 
 
 def run_arm(
-    setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, judge_recipe: dict[str, Any]
+    setting: Setting,
+    name: str,
+    arm: Arm,
+    entry: FittedTokenizer,
+    judge: Judge,
+    judge_recipe: dict[str, Any],
+    wait: bool = True,
 ) -> ArmResult:
-    """Train and judge an arm, or take it from the store."""
+    """Train and judge an arm, or take it from the store. Where another process is at work on it, `wait` for that, or
+    raise store.Busy."""
     setting = setting_of(setting, arm)
     recipe = arm_recipe(setting, arm, entry.recipe, judge_recipe)
-    parts = _run_members(setting, name, arm, entry, judge, recipe)
+    parts = _run_members(setting, name, arm, entry, judge, recipe, wait)
     ends = [row for _, facts in parts for row in facts["rows"] if row["step"] == arm.training.steps]
     if lost := diverged_seeds(ends):
         say(diverged_sentence(name, lost))
@@ -111,7 +118,7 @@ Part = tuple[dict[str, Tensor], dict[str, Any]]  # what the store holds of membe
 
 
 def _run_members(
-    setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, recipe: dict[str, Any]
+    setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, recipe: dict[str, Any], wait: bool
 ) -> list[Part]:
     """The members of an arm: trained together, or in as many parts as the memory needs."""
 
@@ -120,12 +127,15 @@ def _run_members(
 
     def train(seeds: Seeds) -> None:
         some = replace(setting, study=setting.study.model_copy(update={"seeds": seeds}))
-        try:
-            _train_and_store(some, name, arm, entry, judge, of(seeds))
-        except FULL as error:
-            if ran_out(error):
-                _work_of(setting.store, of(seeds)).remove()  # nobody will go on with it
-            raise
+        with setting.store.alone("arm", of(seeds), f"arm {name}", wait):
+            if setting.store.has("arm", of(seeds)):  # made while we waited
+                return
+            try:
+                _train_and_store(some, name, arm, entry, judge, of(seeds))
+            except FULL as error:
+                if ran_out(error):
+                    _work_of(setting.store, of(seeds)).remove()  # nobody will go on with it
+                raise
 
     parts = in_parts(name, setting.study.seeds, lambda seeds: setting.store.has("arm", of(seeds)), train)
     return [setting.store.load("arm", of(seeds)) for seeds in parts]

@@ -34,6 +34,7 @@ from recombine.studies.memory import Seeds, in_parts
 from recombine.studies.rendering import RenderingArm, RenderingStudy
 from recombine.studies.rendering_table import parquet, table_of
 from recombine.studies.results import NAME as RESULTS
+from recombine.studies.sharing import share_out
 from recombine.studies.store import Store, claim_folder
 from recombine.studies.unfinished import Unfinished
 from recombine.tokenizers import Tokenizer
@@ -123,8 +124,9 @@ def judge(pictures: Tensor, plane: Plane) -> Judged:
     return judge_samples(pictures, plane) if pictures.shape[2] > 1 else judge_plane(pictures[:, :, 0], plane)
 
 
-def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device) -> RenderedArm:
-    """Train and judge an arm, or take it from the store."""
+def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device, wait: bool = True) -> RenderedArm:
+    """Train and judge an arm, or take it from the store. Where another process is at work on it, `wait` for that, or
+    raise store.Busy."""
     arm = study.arms[name]
     recipe = recipe_of(study, arm, device)
 
@@ -133,12 +135,15 @@ def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device
 
     def train(seeds: Seeds) -> None:
         some = study.model_copy(update={"seeds": seeds})
-        try:
-            _train(some, name, arm, store, of(seeds), device)
-        except FULL as error:
-            if ran_out(error):
-                _work_of(store, of(seeds)).remove()  # nobody will go on with it
-            raise
+        with store.alone(KIND, of(seeds), f"arm {name}", wait):
+            if store.has(KIND, of(seeds)):  # made while we waited
+                return
+            try:
+                _train(some, name, arm, store, of(seeds), device)
+            except FULL as error:
+                if ran_out(error):
+                    _work_of(store, of(seeds)).remove()  # nobody will go on with it
+                raise
 
     parts = in_parts(name, study.seeds, lambda seeds: store.has(KIND, of(seeds)), train)
     if len(parts) > 1:
@@ -391,7 +396,7 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
     started, clock = datetime.now(UTC), time.perf_counter()
     with claim_folder(out, study.hash, study.name):
         kept = Store(store)
-        arms = {name: run_arm(study, name, kept, device) for name in study.arms}
+        arms = share_out(study.arms, lambda name, wait: run_arm(study, name, kept, device, wait))
         tables = [table_of(study, name, arm) for name, arm in arms.items()]
         files.write_atomic(out / RESULTS, parquet(pa.concat_tables(tables, promote_options="default")))
         pictures = {name: arm.images for name, arm in arms.items()}

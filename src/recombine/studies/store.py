@@ -10,12 +10,14 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from recombine import files
 from recombine.errors import UserError
+from recombine.progress import say
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 CLAIM = ".study.json"  # which study an output folder belongs to
 LOCK = ".lock"  # held by the process at work in it
 DAY = 24 * 3600.0
+
+
+class Busy(Exception):
+    """Another process is at work on it."""
 
 
 class Store:
@@ -85,6 +91,31 @@ class Store:
         if files.load_json(entry / "sums.json", fix) != _sums(entry):
             raise UserError(f"{entry} was changed after it was made (its checksums differ); {fix}.")
         return tensors, facts
+
+    @contextmanager
+    def alone(self, kind: str, recipe: Mapping[str, Any], name: str, wait: bool) -> Iterator[None]:
+        """While an entry is made: this process alone, so that two do not write one checkpoint. Where another is at
+        work on it, waits for it, or raises Busy. The system lets go of the lock when a process ends in whatever way.
+        """
+        import fcntl
+
+        path = self.folder / f".{kind}-{self.key(kind, recipe)}{LOCK}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = open(path, "ab")  # noqa: SIM115 (closed below)
+        except OSError as error:
+            raise files.cannot_write(path, error) from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if not wait:
+                    raise Busy(name) from error
+                say(f"{name}: another process is at work on it; waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+            if self.has(kind, recipe):  # whoever comes now will not ask for the lock
+                path.unlink(missing_ok=True)
 
     def _sweep(self) -> None:
         """Removes what killed processes left half-written (a day old, so that nobody is still writing it)."""
