@@ -42,7 +42,7 @@ def test_what_is_withheld_is_lost(tmp_path: Path) -> None:
     assert found.pop("shape withheld: shape") == found.pop("colour withheld: colour") == "lower"
     assert len(found) == 7 and set(found.values()) == {"alike"}
     assert entry.text.startswith(
-        "Yes, where one is lost: against nothing withheld, how often the withheld factor is named"
+        "Yes, where one is lower: against nothing withheld, how often the withheld factor is named"
     )
     assert "is lower for shape, \u221250 points (" in entry.text and "and colour, \u221230 points (" in entry.text
     assert "; of factors that are told it is within 5 points in all 6 comparisons (the widest: " in entry.text
@@ -69,9 +69,9 @@ def test_every_new_combination_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lost", "word", "begins"),
     [
-        ({"shape": {"shape": 0.5, "size": 0.2}, "colour": {}, "size": {}}, "others are lost too", "Not it alone: "),
-        ({"shape": {"colour": 0.2}, "colour": {}, "size": {}}, "others are lost", "No, another: "),
-        ({"shape": {}, "colour": {}, "size": {}}, "nothing is lost", "No: "),
+        ({"shape": {"shape": 0.5, "size": 0.2}, "colour": {}, "size": {}}, "others are lower too", "Not it alone: "),
+        ({"shape": {"colour": 0.2}, "colour": {}, "size": {}}, "others are lower", "No, another: "),
+        ({"shape": {}, "colour": {}, "size": {}}, "none is lower", "No: "),
     ],
 )
 def test_other_answers(tmp_path: Path, lost: Mapping[str, Mapping[str, float]], word: str, begins: str) -> None:
@@ -118,6 +118,6 @@ def test_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert entry.found is not None
     over, curves, gains = entry.found.panels
     assert isinstance(over, Over) and isinstance(curves, Curves) and isinstance(gains, Gains)
-    assert over.ticks == ("nothing", *FACTORS) and list(curves.lines) == list(FACTORS)
+    assert over.ticks == ("nothing", *FACTORS) and list(curves.lines) == [*FACTORS, "nothing withheld, mean"]
     figure = drawn(entry, tmp_path, monkeypatch)
     assert len(figure.axes) == 3 and len(figure.axes[-1].get_yticklabels()) == 9

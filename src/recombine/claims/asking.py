@@ -44,7 +44,7 @@ def no_answer(names: Sequence[str], reasons: Sequence[Untested], studies: Mappin
 
 def told_once(found: Sequence[Found], arms: Callable[[Found], Sequence[Arm]]) -> list[Found]:
     """What was found, less what rests on the very runs of something before it: a study that took its arms over from
-    another says nothing new of them. `arms` gives the arms that something rests on, in a fixed order."""
+    another says nothing new of them. `arms` gives the arms that something rests on."""
     kept: list[Found] = []
     for one in found:
         if not any(_same_runs(arms(one), arms(other)) for other in kept):
@@ -53,7 +53,8 @@ def told_once(found: Sequence[Found], arms: Callable[[Found], Sequence[Arm]]) ->
 
 
 def _same_runs(one: Sequence[Arm], two: Sequence[Arm]) -> bool:
-    return 0 < len(one) == len(two) and all(same_run(a, b) for a, b in zip(one, two, strict=True))
+    """Whether all of the first are among the second."""
+    return len(one) > 0 and all(any(same_run(a, b) for b in two) for a in one)
 
 
 def arms_named(study: StudyTable, names: Iterable[str]) -> list[Arm]:

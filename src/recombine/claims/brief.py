@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from recombine.claims.beyond.entries import Contrast, Entry
 from recombine.claims.tables import FAR, NAMED, Measure, StudyTable
+from recombine.claims.testing import MATTERS
 from recombine.claims.verdicts import WORDS, Verdict
 from recombine.claims.why.sections import anchor
 from recombine.report.words import join, percent, percents, points
@@ -26,6 +27,8 @@ def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> list[s
     lines = []
     if "C1" in told:
         lines.append(f"**What a model predicts** {_chips([told['C1']])}. {_shares(told['C1'])}")
+    if "B12" in found:
+        lines.append(f"**Categories or vectors** {_chips([found['B12']])}. {_each(found['B12'])}")
     if "B9" in found:
         lines.append(f"**How loudly it is told its factors** {_chips([found['B9']])}. {_changes(found['B9'])}")
     if "C3" in told:
@@ -77,14 +80,15 @@ def _each(entry: Entry) -> str:
     """The comparisons that an entry's own number is the mean of, one by one."""
     assert entry.found is not None
     own = [one for one in entry.found.contrasts if one.label in entry.found.ours_of]
-    return f"{entry.asked.compares}: {', '.join(f'{one.label} {one.text}' for one in own)}."
+    after = " Compared when the study had been seen." if entry.found.afterwards else ""
+    return f"{entry.asked.compares}: {', '.join(f'{one.label} {one.text}' for one in own)}.{after}"
 
 
 def _span(contrasts: Sequence[Contrast]) -> str:
     means = sorted(one.test.mean for one in contrasts)
     clear = sum(one.word in ("higher", "lower") for one in contrasts)
     ends = points(means[0]) if len(means) == 1 else f"{points(means[0])} to {points(means[-1])}"
-    return f"{ends} points (clear in {clear} of {len(means)})"
+    return f"{ends} points (clear, and {100 * MATTERS.value:.0f} or more, in {clear} of {len(means)})"
 
 
 def _difference(verdict: Verdict) -> str:

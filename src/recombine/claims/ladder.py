@@ -109,6 +109,7 @@ def _controls(study: StudyTable, others: Mapping[str, StudyTable], base: Arm, me
     told = [base]
     composing: list[str] = []
     failing: list[str] = []
+    dull: list[str] = []
     tables = [study, *(others[name] for name in lookup.CONTROLS if name in others)]
     for table in tables:
         for arm in lookup.matching(table, {**lookup.TOLD, "generator.kind": lambda kind: kind in lookup.CATEGORICAL}):
@@ -117,14 +118,18 @@ def _controls(study: StudyTable, others: Mapping[str, StudyTable], base: Arm, me
             if any(lookup.same_run(arm, one) for one in told):
                 continue
             told.append(arm)
-            if len(arm.seeds) < testing.FEWEST_SEEDS.value or not testing.learned(arm, measure, arm.seeds):
+            if len(arm.seeds) < testing.FEWEST_SEEDS.value:
                 continue
             share = arm.share(measure, arm.seeds)
+            if not testing.learned(arm, measure, arm.seeds):
+                dull.append(f"{arm.name} ({table.name}) {percent(share.mean)}")
+                continue
             composes = share.mean >= COMPOSES.value and share.low is not None and share.low > FAILS.value
             text = f"{arm.name} ({table.name}) {share_text(share)}"
             (composing if composes else failing).append(text)
     name = "no other categorical model composes"
     beside = f" Other categorical models that do not: {join(failing)}." if failing else ""
+    beside += f" Not judged, since they draw too few of the trained: {join(dull)}." if dull else ""
     if composing:
         sentence = f"Against the general wording, categorical models that do compose: {join(composing)}.{beside}"
         return Part(name, "failed", sentence, "limit")

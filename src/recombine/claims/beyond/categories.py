@@ -1,5 +1,5 @@
-"""B12: categories or vectors (study discrete)? On equal tokens, is it categories, masking or the lack of noise that
-keeps a model from drawing combinations it never saw?
+"""B12: categories or vectors (study discrete)? On equal tokens, do models of vectors draw more of the combinations they
+never saw, and by which step from one model to another?
 
 Level-2 of the models of vectors, their mean, less that of the models of categories, of those that have learned what
 they were trained on: it gives the word. Beside it single steps from one model to another (`STEPS`), all Holm-corrected
@@ -18,9 +18,9 @@ from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import Contrast, Found, Gains, Numbers, Question, Row, Rows, Said, Tone, together
 from recombine.claims.beyond.numbers import compare, far, mean_text, values, with_word
 from recombine.claims.tables import NAMED, Arm, Measure, StudyTable
-from recombine.claims.testing import MATTERS, also_differ, column_there
+from recombine.claims.testing import COMPOSES, MATTERS, also_differ, column_there
 from recombine.claims.verdicts import Untested
-from recombine.report.words import join
+from recombine.report.words import join, percent
 
 DISCRETE = "discrete"
 ALL = "vectors less categories"
@@ -125,7 +125,7 @@ def judge_categories(studies: Mapping[str, StudyTable], measure: Measure) -> Fou
     found = {one.label: one for one in contrasts}
     word, tone, begin = WORDS[found[ALL].word]
     sides = [f"{side} ({_mean_of(kept[side])})" for side in ("vectors", "categories")]
-    main = f"{begin}: level-2 of {sides[0]} less that of {sides[1]} is {with_word(found[ALL])}."
+    main = f"{_spans(kept, shares)} {begin}: level-2 of {sides[0]} less that of {sides[1]} is {with_word(found[ALL])}."
     hues = {label: COLOURS[side] for side, own in SIDES.items() for label in own}
     rows = [Row(label, hues[label], values(own)) for label, own in shares.items()]
     absent = [label for own in SIDES.values() for label in own if label not in arms]
@@ -138,6 +138,7 @@ def judge_categories(studies: Mapping[str, StudyTable], measure: Measure) -> Fou
         contrasts=contrasts,
         ours=together([found[ALL]]),
         ours_of=(ALL,),
+        afterwards=True,
         measure="level-2 of models of vectors less that of models of categories, each the mean of those that have "
         "learned",
         arms={label: arm.name for label, arm in arms.items()},
@@ -165,6 +166,18 @@ def arms_of(study: StudyTable) -> dict[str, Arm]:
         if arm is not None:
             found[label] = arm
     return found
+
+
+def _spans(kept: Mapping[str, Sequence[str]], shares: Mapping[str, Numbers]) -> str:
+    """What each side draws, the least and the most of a family, and which draw at least half."""
+    means = {label: float(np.mean(values(shares[label]))) for labels in kept.values() for label in labels}
+    texts = []
+    for side, labels in kept.items():
+        least, most = (percent(end(means[label] for label in labels)) for end in (min, max))
+        texts.append(f"models of {side} draw {least if least == most else f'{least} to {most}'}")
+    above = [label for label, mean in means.items() if mean >= COMPOSES.value]
+    half = f"{join(above)} at least half" if above else "none as much as half"
+    return f"Of level-2 {join(texts)}, {half}."
 
 
 def _mean(own: Sequence[Numbers]) -> Numbers:
@@ -249,7 +262,7 @@ B12 = Question(
     id="B12",
     claim="C1",
     title="Categories or vectors",
-    question="On equal tokens, is it categories, masking or a lack of noise that keeps a model from new combinations?",
+    question="On equal tokens, do models of vectors draw more new combinations than models of categories?",
     compares="Level-2 of models of vectors less that of models of categories, and steps from one model to another",
     studies=(DISCRETE,),
     judge=judge_categories,

@@ -134,6 +134,7 @@ class Found:
     notes: tuple[str, ...] = ()  # evidence beside the answer, needed to read it
     more: tuple[str, ...] = ()  # further evidence, folded on the page
     limits: tuple[str, ...] = ()
+    afterwards: bool = False  # what is compared was written when the study had been seen
     ours_of: tuple[str, ...] = ()  # labels of the comparisons that `ours` is the mean of; none: of all
 
 

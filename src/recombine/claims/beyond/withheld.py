@@ -1,4 +1,4 @@
-"""B11: is the factor that is withheld at times in training the one that is lost in new combinations (study withheld)?
+"""B11: is the factor that is withheld at times in training the one that new combinations lack (study withheld)?
 
 For every arm that withholds one factor alone, and for every factor: how often the probe names it right in the held-out
 compositions, all of them, less the same of the arm that withholds nothing. E2 asks it of one composition and factor,
@@ -10,6 +10,8 @@ Written when withheld had been seen. The study withheld-again asks it of fresh s
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from recombine.claims import lookup
 from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import Contrast, Curves, Found, Gains, Line, Over, Question, Tone, together
@@ -18,7 +20,7 @@ from recombine.claims.tables import Arm, Curve, Measure, StudyTable
 from recombine.claims.testing import MATTERS
 from recombine.claims.verdicts import Untested
 from recombine.claims.why.cells import FactorWords, factors_of
-from recombine.report.words import join
+from recombine.report.words import join, points
 
 AGAIN, WITHHELD, BASE = "withheld-again", "withheld", "conditioning"
 TURNED = ("conditioning.dropout", "conditioning.withheld")
@@ -63,6 +65,7 @@ def judge_withheld(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         contrasts=contrasts,
         ours=together(own),
         ours_of=tuple(one.label for one in own),
+        afterwards=study.name == WITHHELD,
         measure="share of new combinations in which the withheld factor is named right, less that of the same factor "
         "where nothing is withheld, mean over factors",
         arms={_label(name): arm.name for name, arm in arms.items()},
@@ -76,10 +79,10 @@ def judge_withheld(studies: Mapping[str, StudyTable], measure: Measure) -> Found
                     for name, colour in shown.items()
                 ),
             ),
-            Curves("The withheld factor", {name: (shown[name], curves[name, name]) for name in kept if name in shown}),
+            Curves("Each where it is withheld", _own_curves(curves, shown)),
             Gains("Less nothing withheld", contrasts),
         ),
-        more=_ends(kept, factors, ends),
+        more=_ends(kept, factors, ends, contrasts),
         limits=(
             *([SEEN] if study.name == WITHHELD else []),
             *numbers.left_out(dull),
@@ -113,6 +116,14 @@ def _curve(arm: Arm, factor: FactorWords) -> Curve:
     return over_codes(arm, held_out, factor.column)
 
 
+def _own_curves(curves: Mapping[tuple[str, str], Curve], shown: Mapping[str, str]) -> dict[str, tuple[str, Curve]]:
+    """Every factor in the arm that withholds it; and beside them the mean of all where nothing is withheld."""
+    told = [curve for (name, _), curve in curves.items() if name == NOTHING]
+    mean = Curve(told[0].steps, told[0].seeds, np.mean([curve.values for curve in told], axis=0))
+    own = {name: (colour, curves[name, name]) for name, colour in shown.items() if (name, name) in curves}
+    return own | {"nothing withheld, mean": ("grey", mean)}
+
+
 def _label(name: str) -> str:
     return f"{name} withheld"
 
@@ -122,14 +133,14 @@ def _of(name: str, factor: str) -> str:
 
 
 def _word(own: Sequence[Contrast], others: Sequence[Contrast]) -> tuple[str, Tone]:
-    """Whether a withheld factor is lost and no other; and how many of them."""
+    """Whether a withheld factor is lower and no other; and how many of them."""
     lost = sum(one.word == "lower" for one in own)
     if any(one.word == "lower" for one in others):
-        return ("others are lost too" if lost else "others are lost"), "clear"
+        return ("others are lower too" if lost else "others are lower"), "clear"
     if lost:
         return f"yes, {lost} of {len(own)}", "clear"
     if all(one.word == "alike" for one in (*own, *others)):
-        return "nothing is lost", "none"
+        return "none is lower", "none"
     return "cannot tell", "open"
 
 
@@ -137,8 +148,8 @@ def _lead(word: str) -> str:
     if word.startswith("others"):
         return "Not it alone" if word.endswith("too") else "No, another"
     if word.startswith("yes"):
-        return "Yes, where one is lost"
-    return "No" if word == "nothing is lost" else "The seeds cannot tell"
+        return "Yes, where one is lower"
+    return "No" if word == "none is lower" else "The seeds cannot tell"
 
 
 def _short(one: Contrast) -> Contrast:
@@ -156,19 +167,29 @@ def _listed(contrasts: Sequence[Contrast]) -> str:
 
 
 def _ends(
-    kept: Mapping[str, Arm], factors: Sequence[FactorWords], ends: Mapping[tuple[str, str], numbers.Numbers]
+    kept: Mapping[str, Arm],
+    factors: Sequence[FactorWords],
+    ends: Mapping[tuple[str, str], numbers.Numbers],
+    contrasts: Sequence[Contrast],
 ) -> tuple[str, ...]:
     texts = [
         f"{_label(tick)} {join([f'{one.name} {mean_text(ends[tick, one.name])}' for one in factors])}" for tick in kept
     ]
-    return (f"Named right at the end: {'; '.join(texts)}.",)
+    lower = [one for one in contrasts if one.word == "lower"]
+    spans = [
+        f"{one.label} p = {one.p:.2g}, seeds from {points(max(one.values.values()))} to "
+        f"{points(min(one.values.values()))} points"
+        for one in lower
+    ]
+    said = (f"By seed: {'; '.join(spans)}.",) if spans else ()
+    return (f"Named right at the end: {'; '.join(texts)}.", *said)
 
 
 B11 = Question(
     id="B11",
     claim="C3",
-    title="What is withheld and what is lost",
-    question="When one factor is withheld at times in training, is it this factor that new combinations lose?",
+    title="What is withheld and what is missing",
+    question="When one factor is withheld at times in training, is it this factor that new combinations lack?",
     compares="Each factor named right in held-out combinations, one factor withheld less none",
     studies=(AGAIN, WITHHELD),
     judge=judge_withheld,

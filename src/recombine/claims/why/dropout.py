@@ -96,7 +96,7 @@ def _explained(
     notes = [
         _where(loss),
         _by_kind(kinds, factors),
-        _each_alone(arms, loss.column, factors),
+        _each_alone(arms, loss),
         _other_kind(subject, kinds, factors, loss.column),
         testing.also_differ(NOTHING, shown, ("conditioning",)),
     ]
@@ -231,15 +231,16 @@ def _by_kind(kinds: list[Arms], factors: list[FactorWords]) -> str:
     return f"Which factor is lost ({names} named right at the end): {'; '.join(texts)}." if texts else ""
 
 
-def _each_alone(arms: Arms, column: str, factors: list[FactorWords]) -> str:
-    """What every arm that withholds some factors loses late: the factor that it withholds, or another?"""
-    texts = []
-    for names, arm in arms.partial:
-        own = losses(arm, arms.seeds, column, factors)
-        what = own.factor.name if own.factor else "right pictures"
-        loses = f"{what} (in {join(list(own.lost))})" if own.lost else "none"
-        texts.append(f"{join(sorted(names))} withheld {loses}")
-    return f"What clearly falls late, by what is withheld: {'; '.join(texts)}. B11 looks at all." if texts else ""
+def _each_alone(arms: Arms, loss: Loss) -> str:
+    """How far arms that withhold some factors fall in the compositions that are lost, beside the one that does."""
+    falls = {f"{join(sorted(names))} withheld": cells(arm, arms.seeds) for names, arm in arms.partial}
+    texts = [f"{_points(fall_of(own, loss.lost, loss.column))} with {label}" for label, own in falls.items()]
+    return (
+        f"From their early height to the end, {join(list(loss.lost))} lose {_points(loss.fall)} points of right "
+        f"pictures in {loss.own.arm.name}, {join(texts)} (less than 0: they rise)."
+        if texts
+        else ""
+    )
 
 
 def _other_kind(subject: Arm, kinds: list[Arms], factors: list[FactorWords], column: str) -> str:
