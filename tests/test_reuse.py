@@ -74,6 +74,9 @@ def test_a_folder_of_studies_gives_what_it_can(
     shutil.copytree(finished, several / "small")
     shutil.copytree(LIBRARY / "rendering", several / "rendering")
     shutil.copytree(LIBRARY / "precision", several / "precision")
+    facts = json.loads((several / "precision" / "study.json").read_text())
+    facts["recipes"]["arm"] -= 1
+    (several / "precision" / "study.json").write_text(json.dumps(facts))
 
     def never(*_: Any) -> None:
         raise AssertionError("a reused arm was trained")
