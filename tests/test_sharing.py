@@ -69,21 +69,28 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         pass  # who failed has let go
 
 
+@pytest.fixture(scope="module")
+def alone(small_study: Study, shared_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study as one process makes it, with a store of its own: others may have made its members one by one."""
+    folder = tmp_path_factory.mktemp("alone")
+    if shared_store.exists():  # with a tokenizer, a probe and a judge
+        shutil.copytree(shared_store, folder / "store", ignore=shutil.ignore_patterns("arm-*", "weights-*"))
+    run_study(small_study, folder / "out", folder / "store", "cpu")
+    return folder
+
+
 @pytest.mark.parametrize("other", ["finishes", "is killed"])
 def test_a_study_takes_what_is_free_and_waits_for_the_rest(
-    small_study: Study, shared_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str
+    small_study: Study, alone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str
 ) -> None:
-    run_study(small_study, tmp_path / "alone", shared_store, "cpu")
-    store, entries = tmp_path / "store", {}
-    shutil.copytree(shared_store, store)
-    for entry in store.glob("arm-*"):
+    first, store = alone / "store", tmp_path / "store"
+    shutil.copytree(first, store, ignore=shutil.ignore_patterns("arm-*", "weights-*"))
+    entries = {}
+    for entry in first.glob("arm-*"):
         recipe = files.load_json(entry / "recipe.json", "")
-        for name, arm in small_study.arms.items():
-            if recipe["arm"] == arm.model_dump(mode="json") and recipe["seeds"] == list(small_study.seeds):
-                entries[name] = entry
+        name = next(name for name, arm in small_study.arms.items() if recipe["arm"] == arm.model_dump(mode="json"))
+        entries[name] = store / entry.name
     assert list(small_study.arms) == ["maskgit", "dit"] and len(entries) == 2
-    for entry in entries.values():
-        shutil.rmtree(entry)
     said: list[str] = []
     capsys.readouterr()
 
@@ -97,11 +104,11 @@ def test_a_study_takes_what_is_free_and_waits_for_the_rest(
         until(lambda: heard("arm maskgit: another process is at work on it; waiting for it"))
         assert entries["dit"].is_dir() and not entries["maskgit"].exists()
         if other == "finishes":
-            shutil.copytree(shared_store / entries["maskgit"].name, entries["maskgit"])
+            shutil.copytree(first / entries["maskgit"].name, entries["maskgit"])
     second.join(120)
     assert not second.is_alive()
     assert heard("arm maskgit: 120 steps of 2 members") == (other == "is killed")
-    results = [(tmp_path / name / "results.parquet").read_bytes() for name in ("alone", "second")]
+    results = [(out / "results.parquet").read_bytes() for out in (alone / "out", tmp_path / "second")]
     assert results[0] == results[1]
     assert not list(store.glob(".arm-*"))
 
