@@ -4,7 +4,7 @@ import fcntl
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,10 +33,10 @@ def lock_of(entry: Path) -> Path:
     return entry.parent / f".{entry.name}.lock"
 
 
-def until(found: object, seconds: float = 120) -> None:
-    """Waits for a condition, a function without arguments."""
+def until(found: Callable[[], bool], seconds: float = 120) -> None:
+    """Waits for a condition."""
     end = time.monotonic() + seconds
-    while not found():  # type: ignore[operator]
+    while not found():
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.05)
 

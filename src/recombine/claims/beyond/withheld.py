@@ -20,6 +20,7 @@ from recombine.claims.tables import Arm, Curve, Measure, StudyTable
 from recombine.claims.testing import MATTERS
 from recombine.claims.verdicts import Untested
 from recombine.claims.why.cells import FactorWords, factors_of
+from recombine.claims.why.dropout_arms import withheld_of
 from recombine.report.words import join, points
 
 AGAIN, WITHHELD, BASE = "withheld-again", "withheld", "conditioning"
@@ -97,7 +98,7 @@ def _arms(
     """The arms that withhold one factor alone, by its name, and the one that differs from them in withholding none."""
     found: dict[str, Arm] = {}
     for factor in factors:
-        own = [arm for arm in study.arms if arm.setting(TURNED[0]) and arm.setting(TURNED[1]) == [factor.name]]
+        own = [arm for arm in study.arms if arm.setting(TURNED[0]) and withheld_of(arm, factors) == {factor.name}]
         found |= {factor.name: own[0]} if own else {}
     if not found:
         raise Untested(f"the study {study.name} has no arm that withholds one factor alone")
