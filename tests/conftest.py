@@ -1,10 +1,12 @@
-"""What tests share: one store, so that the tokenizer, probe and judge of the small studies are made once in a test
-run."""
+"""What tests share and is made once in a test run: one store, for the tokenizer, probe and judge of the small studies,
+and the invented studies that the report is made of."""
 
 from pathlib import Path
 
 import pytest
 
+from fake_study import write_fake_study, write_twelve_arms
+from pages import page_of
 from recombine.studies.spec import Study, make_study
 
 
@@ -41,3 +43,20 @@ def small_study() -> Study:
             },
         }
     )
+
+
+@pytest.fixture(scope="session")
+def three_arms(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an invented study with all that the report shows, for tests that leave it as it is."""
+    return write_fake_study(tmp_path_factory.mktemp("three"), monitors=True, quality=True)
+
+
+@pytest.fixture(scope="session")
+def three_page(three_arms: Path) -> str:
+    return page_of(three_arms)
+
+
+@pytest.fixture(scope="session")
+def twelve_arms(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an invented study with many arms, for tests that leave it as it is."""
+    return write_twelve_arms(tmp_path_factory.mktemp("twelve"))

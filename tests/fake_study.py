@@ -6,7 +6,7 @@ three level-1 compositions and one of level-2. The curves rise at a speed that d
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.numpy import save_file
 
+from folders import facts_of
 from recombine.studies.monitors import write_monitors
 from recombine.studies.quality_table import ABOUT as METRICS
 from recombine.studies.quality_table import write_quality
@@ -30,6 +31,8 @@ ENDS = {
     "dit-ddpm": ((0.98, 0.95, 0.66), (0.01, 0.02, 0.15)),
 }
 OTHERS = ((0.97, 0.3, 0.02), (0.01, 0.05, 0.01))  # of any other arm
+TWELVE = ("maskgit", "dit", *(f"arm-with-a-long-name-{i}" for i in range(10)))
+Row = dict[str, Any]
 COLOURS = ((0.23, 0.47, 0.85), (0.95, 0.55, 0.15))
 
 
@@ -223,3 +226,43 @@ def write_fake_study(
     }
     (folder / "study.json").write_text(json.dumps(facts), encoding="utf-8")
     return folder
+
+
+def refill(folder: Path, column: str, value: Callable[[Row], float]) -> Path:
+    """Write a column of results.parquet anew, row by row."""
+    table = pq.read_table(folder / "results.parquet")
+    values = [value(row) for row in table.to_pylist()]
+    at = table.column_names.index(column)
+    pq.write_table(table.set_column(at, column, [values]), folder / "results.parquet")
+    return folder
+
+
+def set_joint(folder: Path, ends: dict[tuple[str, int], list[float]]) -> Path:
+    """Set joint of every row of (arm, level) to its member's number."""
+    return refill(folder, "joint", lambda row: ends[row["arm"], row["level"]][row["member"]])
+
+
+def keep_rows(folder: Path, kept: Callable[[Row], bool]) -> Path:
+    """Leave out the other rows of results.parquet."""
+    table = pq.read_table(folder / "results.parquet")
+    pq.write_table(table.filter([kept(row) for row in table.to_pylist()]), folder / "results.parquet")
+    return folder
+
+
+def not_judged(folder: Path) -> Path:
+    """The same study before its first evaluation: without results.parquet, and not finished."""
+    (folder / "results.parquet").unlink()
+    with facts_of(folder) as facts:
+        facts["finished"] = None
+    return folder
+
+
+def write_twelve_arms(folder: Path) -> Path:
+    """Twelve arms, of which two are trained for longer; only dit is clearly better than the others, at level-2."""
+    write_fake_study(folder, arms=TWELVE, evaluations=2, count=2, monitors=True, longer=TWELVE[-2:])
+    noise = np.random.default_rng(3).uniform(0, 0.04, (len(TWELVE), 3, 3))
+    every = [(a, arm, k) for a, arm in enumerate(TWELVE) for k in range(3)]
+    ends = {(arm, k): [(0.95, 0.3, 0.01)[k] + x for x in noise[a, k]] for a, arm, k in every}
+    ends["dit", 2] = [0.92, 0.93, 0.91]
+    ends["maskgit", 0], ends["dit", 0] = [0.6] * 3, [1.0] * 3
+    return set_joint(folder, ends)

@@ -1,9 +1,9 @@
 """Studies of the library with planted shares, for tests of what lies beyond the papers (nothing here is a result).
 
-Unlike `planted.plant`, every arm has the compositions and levels of its own split, as a study writes them.
+Unlike `planted.plant`, every arm has the compositions and levels of its own split, as a study writes them. `asked` and
+`words` are an entry of theirs and what it says.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from folders import facts_of
 from planted import LEVELS, Plan, plant
 from planted_cells import FACTORS, Draw, Shares, lean, plant_cells
 from planted_planes import SMALL, Means, means, plane_study, plant_plane
 from recombine.claims.beyond.entries import Entry
 from recombine.claims.beyond.figures import draw_entry
+from recombine.claims.beyond.questions import QUESTIONS, ask_beyond
+from recombine.claims.ledger import open_studies
 from recombine.splits import code, fewer, make_split
 from recombine.studies.results import write_results
 from recombine.studies.spec import Study, load_study
@@ -24,6 +27,17 @@ from recombine.worlds import build_world
 
 Share = Callable[[str, str, int, int], float]
 """(arm, composition, its level for that arm, seed) to the share right and valid at the end."""
+
+BY_ID = {one.id: one for one in QUESTIONS}
+
+
+def asked(which: str, *folders: Path) -> Entry:
+    return ask_beyond(BY_ID[which], open_studies(folders))
+
+
+def words(entry: Entry) -> dict[str, str]:
+    assert entry.found is not None, entry.why
+    return {one.label: one.word for one in entry.found.contrasts}
 
 
 def drawn(entry: Entry, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
@@ -73,14 +87,13 @@ def plant_shares(
                     row |= {"step": steps * evaluation // evaluations, "level": level, "n": samples, "joint": right}
                     rows.append(row | {"valid": right, "joint_probe_only": named})
     write_results(folder, rows)
-    facts = json.loads((folder / "study.json").read_text())
     first = levels_of(study, next(iter(study.arms)))
-    facts["split"] = {"levels": first}
-    for arm, top in (ceilings or {}).items():
-        far = [text for text, level in first.items() if level == 2 and top is not None]
-        facts["tokenizers"][arm] = {"ceiling": {text: {"joint": top} for text in far}}
-        facts["arms"][arm]["tokenizer"] = arm
-    (folder / "study.json").write_text(json.dumps(facts), encoding="utf-8")
+    with facts_of(folder) as facts:
+        facts["split"] = {"levels": first}
+        for arm, top in (ceilings or {}).items():
+            far = [text for text, level in first.items() if level == 2 and top is not None]
+            facts["tokenizers"][arm] = {"ceiling": {text: {"joint": top} for text in far}}
+            facts["arms"][arm]["tokenizer"] = arm
     return folder
 
 
@@ -106,6 +119,55 @@ def of_library(name: str) -> Study:
     study = load_study(name)
     assert isinstance(study, Study)
     return study
+
+
+SPREAD = {"dit-small": 0.1, "dit-equal": 0.5, "dit-large": 0.9, "maskgit-small": 0.05, "maskgit-equal": 0.05}
+SPREAD |= {"maskgit-large": 0.05, "givt-small": 0.2, "givt-equal": 0.4, "dit-vae-small": 0.3, "dit-vae-equal": 0.3}
+
+
+def spread_study() -> Study:
+    """The library's, with more families and sizes than it trains."""
+    words = of_library("spread").resolved()
+    arms = words["arms"]
+    for name, base, size in (("dit-large", "dit-equal", 1), ("dit-vae-small", "dit-vae-equal", 0.02)):
+        arms[name] = arms[base] | {"conditioning": arms[base]["conditioning"] | {"spread": size}}
+    givt = of_library("objectives").resolved()["arms"]["givt"]
+    for name, size in (("givt-small", 0.02), ("givt-equal", 0.2)):
+        arms[name] = givt | {"conditioning": givt["conditioning"] | {"spread": size}}
+    return Study.model_validate(words | {"arms": {name: arms[name] for name in SPREAD}})
+
+
+def plant_spread(folder: Path, share: Share | None = None, **more: Any) -> Path:
+    """The study spread, whose arms draw as SPREAD says unless told otherwise."""
+    return plant_shares(folder, spread_study(), share or by_arm(SPREAD), **more)
+
+
+def coverage(**factor: float) -> Share:
+    """Held-out compositions are drawn in proportion to those trained, level-2 worse than level-1."""
+
+    def share(arm: str, text: str, level: int, seed: int) -> float:
+        family, n = arm.split("-")
+        return 0.97 if level == 0 else factor[family] * int(n) / 20 - 0.02 * level
+
+    return share
+
+
+def plant_values(folder: Path, values: int, **more: Any) -> Path:
+    """A study of so many values per factor: DiT draws more the more there are, MaskGIT does not."""
+    name = f"coverage-values-{values}"
+    ends = {"dit": 0.22 * values, "maskgit": 0.1}
+    return plant_shares(folder / name, of_library(name), by_arm(ends), **more)
+
+
+def search(folder: Path, ends: Mapping[str, float], **more: Any) -> Path:
+    """The study jepa: what is not named draws 10 %."""
+    return plant_shares(folder, of_library("jepa"), by_arm(ends, others=0.1), **more)
+
+
+def confirm(folder: Path, ends: Mapping[str, float], seeds: range = range(8, 16), chosen: str = "early-layers") -> Path:
+    """The study that asks one setting of the search again, and its control."""
+    study = some_arms(of_library("jepa"), "jepa-confirm", [chosen, "maskgit"])
+    return plant_shares(folder, study, by_arm(ends, others=0.1), seeds=seeds)
 
 
 def _bridged(tokenizer: Mapping[str, Any], generator: str) -> dict[str, Any]:

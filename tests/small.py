@@ -1,5 +1,7 @@
 """Small models and data that several tests share."""
 
+from typing import TypeVar
+
 import torch
 
 from recombine.conditioning import ConditioningSettings
@@ -22,6 +24,7 @@ FACTORS = [
     Factor("size", ("large", "small"), 1),
 ]
 SHAPE = TokenShape(grid=(3, 3), channels=4, codes=8)
+Model = TypeVar("Model", bound=torch.nn.Module)
 GENERATORS = {
     "dit-flow": DiTSettings(objective="flow", sampling_steps=6),
     "dit-ddpm": DiTSettings(objective="ddpm", sampling_steps=6),
@@ -42,6 +45,18 @@ GENERATORS = {
     "discrete-diffusion": DiscreteDiffusionSettings(sampling_steps=5),
     "maskgit-all": MaskGITSettings(loss_on="all", smoothing=0.1, sampling_steps=5),
 }
+
+
+def draws(step: int = 0, members: int = 1) -> Draws:
+    return Draws(seeds_tensor(range(members)), "test", step)
+
+
+def shake(model: Model, by: float = 0.1) -> Model:
+    """Moves zero-initialised layers, so that a model really depends on its input."""
+    with torch.no_grad():
+        for p in model.parameters():
+            p += by * torch.randn(p.shape, generator=torch.Generator().manual_seed(0))
+    return model
 
 
 def generator(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planted_beyond import Share, by_arm, drawn, of_library, plant_shares, some_arms
+from planted_beyond import Share, by_arm, drawn, of_library, plant_shares, some_arms, words
 from planted_cells import lean
 from recombine.claims.beyond.categories import ALL, B12, CATEGORIES, STEPS, VECTORS, arms_of, judge_categories
 from recombine.claims.beyond.entries import Entry, Gains, Rows
@@ -56,11 +56,6 @@ def sides(categories: float, vectors: float) -> dict[str, float]:
 
 def asked(folder: Path) -> Entry:
     return ask_beyond(B12, open_studies([folder]))
-
-
-def words(entry: Entry) -> dict[str, str]:
-    assert entry.found is not None, entry.why
-    return {one.label: one.word for one in entry.found.contrasts}
 
 
 # The arms

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planted_beyond import by_arm, drawn, of_library, plant_shares, some_arms
+from planted_beyond import by_arm, drawn, of_library, plant_shares, some_arms, words
 from recombine.claims.beyond.entries import Entry, Gains, Over
 from recombine.claims.beyond.figures import draw_entry
 from recombine.claims.beyond.jepa import own_control
@@ -32,11 +32,6 @@ def planted(folder: Path, ends: Mapping[str, float] = ENDS, study: Study = STUDY
 
 def asked(folder: Path) -> Entry:
     return ask_beyond(B10, open_studies([folder]))
-
-
-def words(entry: Entry) -> dict[str, str]:
-    assert entry.found is not None, entry.why
-    return {one.label: one.word for one in entry.found.contrasts}
 
 
 # The study

@@ -1,6 +1,5 @@
 """B9, the ladder told loudly: two studies side by side, planted so that every word is reached and every gap is told."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planted_beyond import Share, by_arm, drawn, of_library, plant_shares, some_arms, told_loudly
+from folders import facts_of
+from planted_beyond import Share, by_arm, drawn, of_library, plant_shares, some_arms, told_loudly, words
 from planted_cells import lean
 from recombine.claims.beyond.entries import Entry, Gains, Over
 from recombine.claims.beyond.figures import draw_entry
@@ -51,11 +51,6 @@ def pair(
 
 def asked(*folders: Path) -> Entry:
     return ask_beyond(B9, open_studies(folders))
-
-
-def words(entry: Entry) -> dict[str, str]:
-    assert entry.found is not None, entry.why
-    return {one.label: one.word for one in entry.found.contrasts}
 
 
 # The study
@@ -289,7 +284,7 @@ def test_judges_that_came_out_otherwise(tmp_path: Path, limit: float, said: bool
     """Each study fits its own; with equal tokenizers they come out the same."""
     folders = pair(tmp_path)
     for folder, own in zip(folders, (limit, 0.09), strict=True):
-        facts = json.loads((folder / "study.json").read_text())
-        (folder / "study.json").write_text(json.dumps(facts | {"judge": {"threshold": own}}), encoding="utf-8")
+        with facts_of(folder) as facts:
+            facts["judge"] = {"threshold": own}
     entry = asked(*folders)
     assert ("The studies loud and objectives also differ in the judge's limit." in entry.limits) is said

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from planted import LEVELS
-from planted_beyond import LOST, drawn, losing, of_library, plant_withheld, some_arms
+from planted_beyond import LOST, drawn, losing, of_library, plant_withheld, some_arms, words
 from planted_cells import FACTORS, Shares, plant_cells
 from recombine.claims.beyond.entries import Curves, Entry, Gains, Over
 from recombine.claims.beyond.questions import ask_beyond, look_beyond
@@ -19,11 +19,6 @@ WITHHELD = [f"{name}-withheld" for name in FACTORS]
 
 def asked(*folders: Path) -> Entry:
     return ask_beyond(B11, open_studies(folders))
-
-
-def words(entry: Entry) -> dict[str, str]:
-    assert entry.found is not None, entry.why
-    return {one.label: one.word for one in entry.found.contrasts}
 
 
 def test_the_second_study_is_the_first_but_for_its_length_and_seeds() -> None:

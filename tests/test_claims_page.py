@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from folders import folders_of
 from planted import JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, plant, plant_all
 from recombine import progress
 from recombine.claims.figures import key_of
@@ -30,12 +31,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def folders(home: Path) -> list[Path]:
-    return sorted((home / "results").iterdir())
-
-
 def test_json_keeps_the_contract(planted: Path) -> None:
-    done = CliRunner().invoke(app, ["claims", *map(str, folders(planted)), "--json"])
+    done = CliRunner().invoke(app, ["claims", *map(str, folders_of(planted)), "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
     assert [one["id"] for one in found] == [claim.id for claim in CLAIMS]
@@ -50,7 +47,7 @@ def test_json_keeps_the_contract(planted: Path) -> None:
 
 
 def test_the_command_prints_the_ledger(planted: Path) -> None:
-    done = CliRunner().invoke(app, ["claims", *map(str, folders(planted))])
+    done = CliRunner().invoke(app, ["claims", *map(str, folders_of(planted))])
     assert done.exit_code == 0, done.output
     assert done.output.count("reproduced") == 5 and "C6 and C7" in done.output
     assert "F1, F2, F3, F4 and F7: No result of the study rendering was given." in done.output
@@ -77,14 +74,14 @@ def test_a_narrow_terminal_gets_titles(planted: Path, monkeypatch: pytest.Monkey
     for columns, there, gone in (("80", "MaskGIT", "auxiliary"), ("160", "An auxiliary JEPA loss", "JEPA repairs")):
         monkeypatch.setenv("COLUMNS", columns)
         monkeypatch.setattr(progress, "_console", None)  # it asks for the width when it is made
-        done = CliRunner().invoke(app, ["claims", *map(str, folders(planted))])
+        done = CliRunner().invoke(app, ["claims", *map(str, folders_of(planted))])
         row = next(line for line in done.output.splitlines() if "C4" in line and "│" in line)
         assert len(row) <= int(columns) and gone not in row
         assert there in done.output
 
 
 def test_a_key_names_marks_that_are_drawn(planted: Path) -> None:
-    found = next(one.finding for one in make_ledger(open_studies(folders(planted))) if one.id == "C1")
+    found = next(one.finding for one in make_ledger(open_studies(folders_of(planted))) if one.id == "C1")
     assert found is not None and "small dots: seeds" in key_of(found) and "◇ published" in key_of(found)
     bare = replace(found, shown=tuple(replace(one, published=None) for one in found.shown))
     assert "small dots: seeds" in key_of(bare) and "◇" not in key_of(bare)
@@ -94,8 +91,8 @@ def test_the_page_is_deterministic_and_whole(planted: Path, tmp_path: Path) -> N
     """The same tables give the same bytes, wherever they lie and in whichever order they are named."""
     other = tmp_path / "elsewhere"
     shutil.copytree(planted / "results", other / "results", ignore=shutil.ignore_patterns("figures"))
-    write_page(planted / "RESULTS.md", folders(planted))
-    write_page(other / "RESULTS.md", folders(other)[::-1])
+    write_page(planted / "RESULTS.md", folders_of(planted))
+    write_page(other / "RESULTS.md", folders_of(other)[::-1])
     text = (planted / "RESULTS.md").read_text(encoding="utf-8")
     assert text == (other / "RESULTS.md").read_text(encoding="utf-8")
     assert str(planted) not in text and "nan" not in text
@@ -109,7 +106,7 @@ def test_the_page_is_deterministic_and_whole(planted: Path, tmp_path: Path) -> N
         assert fact in text
     # The folder of figures lies among the studies now, and is passed over.
     assert is_figures(planted / "results" / "figures")
-    again = open_studies(folders(planted))
+    again = open_studies(folders_of(planted))
     assert page_text(make_ledger(again), again, planted) == text
 
 
@@ -167,7 +164,7 @@ def test_what_is_not_judged_has_no_number_in_the_ledger(tmp_path: Path) -> None:
 
 def test_links_lead_to_places_that_no_verdict_moves(planted: Path) -> None:
     """Every claim has a place, tested or not, and every link one."""
-    studies = open_studies(folders(planted))
+    studies = open_studies(folders_of(planted))
     verdicts = make_ledger(studies)
     text = page_text(verdicts, studies, planted)
     for one in verdicts:

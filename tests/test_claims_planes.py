@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from folders import folders_of
 from planted import OBJECTIVES, REPRODUCED, plant
 from planted_planes import RENDERING, means, plant_plane, plant_planes
 from recombine.claims.ledger import CLAIMS, make_ledger, open_studies
@@ -30,12 +31,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def folders(home: Path) -> list[Path]:
-    return sorted(path for path in (home / "results").iterdir())
-
-
 def ledger(home: Path) -> dict[str, Verdict]:
-    return {one.id: one for one in make_ledger(open_studies(folders(home)))}
+    return {one.id: one for one in make_ledger(open_studies(folders_of(home)))}
 
 
 def test_all_are_reproduced_where_they_are_planted(planted: Path) -> None:
@@ -77,18 +74,18 @@ def test_a_plane_of_many_rows_is_read_as_two_regions(planted: Path) -> None:
 
 
 def test_the_commands(planted: Path) -> None:
-    done = CliRunner().invoke(app, ["claims", *map(str, folders(planted))])
+    done = CliRunner().invoke(app, ["claims", *map(str, folders_of(planted))])
     assert done.exit_code == 0, done.output
     assert done.output.count("reproduced") == 11  # F1 to F9, C1, and C4 by the same study
-    done = CliRunner().invoke(app, ["claims", *map(str, folders(planted)), "--json"])
+    done = CliRunner().invoke(app, ["claims", *map(str, folders_of(planted)), "--json"])
     assert {one["id"]: one["verdict"] for one in json.loads(done.output)}["F3"] == "reproduced"
 
 
 def test_the_page_and_its_figures(planted: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere"
     shutil.copytree(planted / "results", other / "results", ignore=shutil.ignore_patterns("figures"))
-    write_page(planted / "RESULTS.md", folders(planted))
-    write_page(other / "RESULTS.md", folders(other)[::-1])
+    write_page(planted / "RESULTS.md", folders_of(planted))
+    write_page(other / "RESULTS.md", folders_of(other)[::-1])
     text = (planted / "RESULTS.md").read_text(encoding="utf-8")
     assert text == (other / "RESULTS.md").read_text(encoding="utf-8") and str(planted) not in text
     for i in range(1, 10):

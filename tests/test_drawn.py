@@ -1,6 +1,5 @@
 """What the models draw: the pictures, their frames and the words around them are those of the study's files."""
 
-import json
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from fake_study import CODES, LEVELS, write_fake_study
+from folders import facts_of
 from recombine.errors import UserError
 from recombine.report import drawn_figure
 from recombine.report.drawn import (
@@ -145,10 +145,8 @@ def test_the_key_says_why_a_picture_named_right_is_refused(folder: Path) -> None
 def test_many_compositions_keep_every_level(tmp_path: Path) -> None:
     """Where the held-out compositions are too many to see, the first of each level stay."""
     write_fake_study(tmp_path, arms=("dit",), evaluations=1, pictures=False)
-    facts = json.loads((tmp_path / "study.json").read_text())
-    codes = [f"{i:03d}" for i in range(100)]
-    facts["split"]["levels"] = {code: i % 4 for i, code in enumerate(codes)}
-    (tmp_path / "study.json").write_text(json.dumps(facts))
+    with facts_of(tmp_path) as facts:
+        facts["split"]["levels"] = {f"{i:03d}": i % 4 for i in range(100)}
     study = read_study(tmp_path)
     shown = shown_compositions(study)
     assert len(shown) == BLOCKS and [study.levels[code] for code in shown] == [1, 1, 2, 2, 3, 3]
@@ -179,7 +177,6 @@ def test_what_is_not_there_is_left_out_or_refused(tmp_path: Path) -> None:
 
 def test_nothing_held_out_nothing_drawn(tmp_path: Path) -> None:
     write_fake_study(tmp_path, arms=("dit",), evaluations=1)
-    facts = json.loads((tmp_path / "study.json").read_text())
-    facts["split"]["levels"] = dict.fromkeys(LEVELS, 0)
-    (tmp_path / "study.json").write_text(json.dumps(facts))
+    with facts_of(tmp_path) as facts:
+        facts["split"]["levels"] = dict.fromkeys(LEVELS, 0)
     assert not can_be_drawn(read_study(tmp_path))

@@ -9,12 +9,11 @@ from matplotlib.axes import Axes
 
 from planted import OBJECTIVES, TOKENIZERS, library
 from planted_cells import Draw, Shares, far, lean, plant_cells, ramp
-from recombine.claims.ledger import open_studies
+from planted_explanations import asked, words
 from recombine.claims.tables import Curve
 from recombine.claims.tokenizer import VAE, VQ, width
 from recombine.claims.why import peak, rise
 from recombine.claims.why.answers import Answer, Dots, Explanation, Lines, NotKnown
-from recombine.claims.why.explanations import ask_why
 from recombine.claims.why.figures import draw_answer
 from recombine.claims.why.rise_bounds import Bounds, difference, half_steps, lags, own_widths, width_between
 from recombine.report.words import percent
@@ -33,15 +32,6 @@ def objectives(folder: Path, **arms: Draw) -> Path:
     """Judged every 500 steps."""
     named = {name.replace("_", "-"): draw for name, draw in arms.items()}
     return plant_cells(folder / "objectives", OBJECTIVES, named, evaluations=22, steps=dict.fromkeys(named, 11_000))
-
-
-def asked(explanation: Explanation, *folders: Path) -> Answer:
-    return ask_why(explanation, open_studies(folders))
-
-
-def words(answer: Answer) -> dict[str, str]:
-    assert answer.finding is not None, answer.evidence
-    return {one.rival: one.word for one in answer.finding.outcomes}
 
 
 # E1

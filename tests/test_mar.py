@@ -18,14 +18,11 @@ from recombine.nets.layers import SeedStream
 from recombine.randomness import Draws, seeds_tensor
 from recombine.training import Trainer, TrainingData, TrainingSettings
 from recombine.worlds.base import Factor
+from small import draws, shake
 
 FACTORS = [Factor("kind", ("a", "b"), 0)]
 GRID = TokenShape(grid=(3, 3), channels=4, codes=None)
 HEADS = ["diffusion", "flow"]
-
-
-def draws(step: int = 0, members: int = 1) -> Draws:
-    return Draws(seeds_tensor(range(members)), "test", step)
 
 
 def build(shape=GRID, seeds=(0,), conditioning=None, dimensions=None, **settings) -> MAR:
@@ -40,12 +37,7 @@ def build(shape=GRID, seeds=(0,), conditioning=None, dimensions=None, **settings
 
 
 def nudged(**settings) -> MAR:
-    """A model whose zero-initialised layers are shaken, so that it really depends on its input."""
-    model = build(**settings)
-    with torch.no_grad():
-        for p in model.parameters():
-            p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(0))
-    return model
+    return shake(build(**settings))
 
 
 def batch(members: int = 1, size: int = 8):

@@ -9,23 +9,13 @@ from torch.nn import functional as F
 
 from recombine.generators import maskgit
 from recombine.generators.masking import cosine_ratio, draw_categories, draw_mask, reveal
-from recombine.randomness import Draws, seeds_tensor
-from small import SHAPE, data, generator
+from small import SHAPE, data, draws, generator, shake
 
 MASK = 8
 
 
-def draws(step: int = 0, members: int = 1) -> Draws:
-    return Draws(seeds_tensor(range(members)), "test", step)
-
-
 def nudged(name: str = "maskgit"):
-    """A model whose zero-initialised layers are shaken, so that it really depends on its input."""
-    model = generator(name, [0])
-    with torch.no_grad():
-        for p in model.parameters():
-            p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(0))
-    return model
+    return shake(generator(name, [0]))
 
 
 def test_a_hidden_token_never_reaches_the_logits(monkeypatch):

@@ -14,16 +14,13 @@ from recombine.nets.layers import SeedStream
 from recombine.randomness import Draws, seeds_tensor
 from recombine.training import Trainer, TrainingData, TrainingSettings
 from recombine.worlds.base import Factor
+from small import draws, shake
 
 FACTORS = [Factor("kind", ("a", "b"), 0)]
 PAIR = TokenShape(grid=(1, 2), channels=1, codes=None)
 # Two tokens of one Gaussian: N(+-mean, covariance), the sign being the class.
 MEAN = torch.tensor([0.8, -0.5])
 COVARIANCE = torch.tensor([[0.6, -0.4], [-0.4, 0.9]])
-
-
-def draws(step: int = 0, members: int = 1) -> Draws:
-    return Draws(seeds_tensor(range(members)), "test", step)
 
 
 def build(seeds=(0,), shape=PAIR, conditioning=None, **settings) -> Regression:
@@ -34,12 +31,7 @@ def build(seeds=(0,), shape=PAIR, conditioning=None, **settings) -> Regression:
 
 
 def nudged(**settings) -> Regression:
-    """A model whose zero-initialised layers are shaken, so that it really depends on its input."""
-    model = build(**settings)
-    with torch.no_grad():
-        for p in model.parameters():
-            p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(0))
-    return model
+    return shake(build(**settings))
 
 
 def gaussian(images: int) -> tuple[torch.Tensor, torch.Tensor]:
