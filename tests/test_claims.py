@@ -12,6 +12,7 @@ import pytest
 from planted import DISCRETE, JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, library, plant, study_of
 from recombine.claims import conditioning, jepa, ladder, testing, tokenizer
 from recombine.claims.ledger import CLAIMS, ask, make_ledger, open_studies
+from recombine.claims.page import page_text
 from recombine.claims.tables import Measure, fifth, open_study
 from recombine.claims.verdicts import WORDS, Claim, Part, Verdict, add_up
 from recombine.judges.statistics import paired
@@ -287,6 +288,34 @@ def test_c4_at_the_peak_has_the_p_that_is_printed(tmp_path: Path) -> None:
     alone = paired(gains, np.zeros(8)).p
     assert alone is not None and alone < 0.05 < 2 * alone and f"p = {2 * alone:.3f}) at each" in printed
     assert f"p = {2 * alone:.3f})" in peak.parts[0].sentence and peak.verdict == "not reproduced"
+
+
+def test_c4_that_holds_at_the_peak_only_says_so(tmp_path: Path) -> None:
+    """What makes it "partly" is told where the verdict stands, and that most of it is there at the first look only."""
+    plans = dict.fromkeys(REPRODUCED["jepa"], LOW) | {"jepa": Plan(far=0.02, spread=0.01, peak=0.6)}
+    verdict = ask(jepa.GAIN, open_studies([plant(tmp_path, JEPA, plans)]))
+    assert verdict.finding is not None and verdict.verdict == "partly"
+    assert [part.name for part in verdict.finding.weaker] == ["a repair at each seed's peak"]
+    page = page_text([verdict], {}, tmp_path, [], [])
+    assert "in part: a repair at each seed's peak; no: JEPA raises level-2" in page
+    (moments,) = (part.sentence for part in verdict.finding.parts if part in verdict.finding.weaker)
+    assert " at the first evaluation (step " in moments
+    low = ask(jepa.GAIN, open_studies([plant(tmp_path / "low", JEPA, dict.fromkeys(REPRODUCED["jepa"], LOW))]))
+    assert low.finding is not None and not low.finding.weaker
+    assert not any("at the first evaluation" in text for text in low.evidence)
+
+
+def test_a_study_that_lacks_a_rung_stands_beside_one_that_has_all(tmp_path: Path) -> None:
+    """A longer run of MaskGIT and DiT alone does not answer for GIVT and MAR."""
+    some = study_of("objectives-long", {"maskgit": {"generator": "maskgit"}, "dit-vq": {"generator": "dit"}})
+    long = plant(tmp_path / "long", some, {"maskgit": LOW, "dit-vq": LOW})
+    whole = plant(tmp_path / "whole", OBJECTIVES, REPRODUCED["objectives"])
+    found = ask(ladder.CLAIM, open_studies([long, whole]))
+    assert found.finding is not None and found.finding.study.name == "objectives" and found.verdict == "reproduced"
+    (beside,) = (text for text in found.evidence if "objectives-long" in text)
+    assert beside.endswith("the same 8 seeds; it has no GIVT or MAR).") and "not reproduced" in beside
+    alone = ask(ladder.CLAIM, open_studies([long]))
+    assert alone.finding is not None and alone.finding.lacking == ("GIVT", "MAR") and alone.verdict == "not reproduced"
 
 
 def test_c4_says_what_another_study_says(tmp_path: Path) -> None:

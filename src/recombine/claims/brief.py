@@ -100,7 +100,8 @@ def _difference(verdict: Verdict) -> str:
         texts.append(f"named right {claim.with_ends(verdict.by_probe)}")
     if claim.value is not None:
         texts.append(f"published {claim.text(claim.value)}")
-    return f"{claim.measure[0].upper()}{claim.measure[1:]}: {', '.join(texts)}{claim.unit_text}."
+    only = f" In part: {join([part.name for part in found.weaker])}." if found.weaker else ""
+    return f"{claim.measure[0].upper()}{claim.measure[1:]}: {', '.join(texts)}{claim.unit_text}.{only}"
 
 
 def _by_word(verdicts: Sequence[Verdict]) -> str:

@@ -48,7 +48,7 @@ def judge_gain(study: StudyTable, others: Mapping[str, StudyTable], measure: Mea
     test = replace(moments[measure.when], p=p[measure.when])
     parts = [
         _gain(arms, test, measure, seeds),
-        *_asides(moments, p, tried, measure),
+        *_asides(moments, p, tried, measure, _early(arms, measure.column, seeds)),
         _room(arms[PLAIN], measure, seeds),
         testing.flat_limit({PLAIN: arms[PLAIN]}, measure, seeds, "the gain may vanish with more training"),
         testing.whole_limit(study),
@@ -142,9 +142,10 @@ def _moments(
 
 
 def _asides(
-    moments: Mapping[When, Difference], moments_p: Mapping[When, float], tried: list[Arm], measure: Measure
+    moments: Mapping[When, Difference], moments_p: Mapping[When, float], tried: list[Arm], measure: Measure, early: str
 ) -> list[Part]:
-    """The same arm at other moments, and all other JEPA arms, corrected for their number."""
+    """The same arm at other moments, and all other JEPA arms, corrected for their number. `early` says how many peaks
+    come at once; it is told where one of them is the repair."""
     others = {MOMENTS[when]: test for when, test in moments.items() if when != measure.when}
     settings = _settings(tried, measure)
     p = testing.corrected({**others, **settings}) | {MOMENTS[when]: moments_p[when] for when in moments}
@@ -153,8 +154,10 @@ def _asides(
         return testing.is_clear(test, p[name]) and test.mean >= REPAIRS.value
 
     texts = [f"{gain_text(test, p[name])} {name}" for name, test in others.items()]
-    held = any(helps(name, test) for name, test in others.items())
-    parts = [Part("at another moment", "held" if held else "failed", f"The gain is {join(texts)}.", "aside")]
+    then = [name for name, test in others.items() if helps(name, test)]
+    text = f"The gain is {join(texts)}.{early if MOMENTS['peak'] in then else ''}"
+    name = f"a repair {join(then) if then else 'at another moment'}"
+    parts = [Part(name, "held" if then else "failed", text, "aside")]
     if settings:
         helping = [name for name, test in settings.items() if helps(name, test)]
         best = max(settings, key=lambda name: settings[name].mean)
@@ -165,8 +168,22 @@ def _asides(
             none = "none clearly repairs it"
         repairs = f"{join(helping)} clearly repair{'s' if len(helping) == 1 else ''} it" if helping else none
         text = f"{asked} {best}, {gain_text(settings[best], p[best])}; {repairs}."
-        parts.append(Part("another setting", "held" if helping else "failed", text, "aside"))
+        parts.append(Part("a repair in another setting", "held" if helping else "failed", text, "aside"))
     return parts
+
+
+def _early(arms: Mapping[str, Arm], column: str, seeds: list[int]) -> str:
+    """How many seeds have their peak at the very first evaluation: what is highest there does not last."""
+    first = {}
+    for label, arm in arms.items():
+        curve = arm.curve(column)
+        peaks = curve.values[:, [curve.seeds.index(seed) for seed in seeds]].argmax(0)
+        first[label] = int((peaks == 0).sum())
+    step = int(arms[WITH].curve(column).steps[0])
+    return (
+        f" Of {len(seeds)} seeds {first[WITH]} with JEPA peak at the first evaluation (step {step:,}), "
+        f"{first[PLAIN]} without; a seed's own peak is partly chance."
+    )
 
 
 def _room(plain: Arm, measure: Measure, seeds: list[int]) -> Part:

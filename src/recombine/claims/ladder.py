@@ -63,6 +63,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         limits=testing.published_then(arms, CURVES),
         notes=tuple(note for note in notes if note),
         shown=tuple(Shown(label, arms[label], COLOURS[label], CURVES[label], PUBLISHED[label]) for label in arms),
+        lacking=tuple(label for label in lookup.CONTINUOUS if label not in arms),
     )
 
 

@@ -11,6 +11,7 @@ from recombine.claims.tables import NAMED, Measure, StudyTable, open_study
 from recombine.claims.verdicts import Claim, Finding, Part, Untested, Verdict
 from recombine.claims.why.explanations import EXPLANATIONS
 from recombine.errors import UserError
+from recombine.report.words import join
 
 CLAIMS: tuple[Claim, ...] = (
     ladder.CLAIM,
@@ -80,11 +81,11 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     if not found:
         return Verdict(claim, "untested", None, (no_answer(claim.studies, reasons, studies),))
     answered = [one for one in found if one.verdict != "untested"]
-    first = (answered or found)[0]
+    first = min(answered or found, key=lambda one: len(one.lacking) > 0)  # the first of those that have all it asks for
     evidence = [part.sentence for part in first.parts if part.sentence and not _limits(part)]
     limits = [part.sentence for part in first.parts if part.sentence and _limits(part)]
     limits += first.limits
-    evidence += [*first.notes, *_beside(claim, [one for one in found if one is not first])]
+    evidence += [*first.notes, *_beside(claim, first, [one for one in found if one is not first])]
     other: dict[str, Finding] = {}
     if not first.study.is_plane:  # there one picture of every cell is judged, at the end and by one measure
         other = _otherwise(claim, first, studies)
@@ -100,15 +101,23 @@ def _limits(part: Part) -> bool:
     return part.role == "limit" and part.state != "held"
 
 
-def _beside(claim: Claim, others: Sequence[Finding]) -> list[str]:
-    """What the same test says of the other studies that have the arms for it, and why where it cannot tell."""
+def _beside(claim: Claim, first: Finding, others: Sequence[Finding]) -> list[str]:
+    """What the same test says of the other studies that have the arms for it, and why where it cannot tell. Seeds that
+    are those of the first are no second sample: it is said."""
     texts = []
     for one in others:
-        numbers = f"{claim.text(one.ours.mean)}{claim.unit_text}, {one.ours.n} seeds"
+        again = "the same " if not one.study.is_plane and _seeds(one) == _seeds(first) else ""
+        numbers = f"{claim.text(one.ours.mean)}{claim.unit_text}, {again}{one.ours.n} seeds"
+        numbers += f"; it has no {join(list(one.lacking), 'or')}" if one.lacking else ""
         open_parts = [part.sentence for part in one.parts if part.state == "open" and part.sentence]
         why = f" {open_parts[0]}" if one.verdict == "untested" and open_parts else ""
         texts.append(f"The same test on the study {one.study.name}: {one.verdict} ({numbers}).{why}")
     return texts
+
+
+def _seeds(found: Finding) -> set[int]:
+    """The seeds that all arms of a finding have."""
+    return set.intersection(*(set(arm.seeds) for arm in arms_named(found.study, found.arms.values())))
 
 
 def _otherwise(claim: Claim, first: Finding, studies: Mapping[str, StudyTable]) -> dict[str, Finding]:

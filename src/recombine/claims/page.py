@@ -274,6 +274,7 @@ def _reasons(verdict: Verdict) -> str:
     groups = []
     for state, word in STATES.items():
         names = [part.name for part in told if part.state == state]
+        names += [part.name for part in found.weaker] if state == "in part" else []
         groups += [f"{word}: {', '.join(names)}"] if names else []
     return "; ".join(groups)
 

@@ -87,10 +87,16 @@ class Finding:
     extras_title: str = ""
     diamond: str = "published"  # what `published` is in the figure
     beside: tuple[StudyTable, ...] = ()  # other studies that the finding was read from
+    lacking: tuple[str, ...] = ()  # what the claim asks about and the study has no arm for
 
     @property
     def verdict(self) -> Word:
         return add_up(self.parts)
+
+    @property
+    def weaker(self) -> list[Part]:
+        """The weaker forms of the claim that hold: where its core does not, they are why it is "partly"."""
+        return [part for part in self.parts if part.role == "aside" and part.state == "held"]
 
 
 Judge = Callable[[StudyTable, Mapping[str, StudyTable], Measure], Finding]

@@ -60,7 +60,8 @@ def judge_withheld(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     return Found(
         studies=(study, *([plain.study] if plain.study is not study else [])),
         answer=f"{_lead(word)}: against nothing withheld, how often the withheld factor is named right in new "
-        f"combinations is {_listed([_short(one) for one in own])}; of factors that are told it is {_listed(others)}.",
+        f"combinations is {_listed([_short(one) for one in own])}; of factors that are told it is {_listed(others)}."
+        f"{_first_seen(study, studies)}",
         word=word,
         tone=tone,
         contrasts=contrasts,
@@ -90,6 +91,19 @@ def judge_withheld(studies: Mapping[str, StudyTable], measure: Measure) -> Found
             *numbers.still_moving({_of(name, name): curves[name, name] for name in kept if name != NOTHING}),
         ),
     )
+
+
+def _first_seen(study: StudyTable, studies: Mapping[str, StudyTable]) -> str:
+    """What the study says that the comparison was written on, where this one is its test."""
+    if study.name == WITHHELD:
+        return ""
+    try:
+        first = judge_withheld({name: table for name, table in studies.items() if name != AGAIN}, Measure())
+    except (KeyError, Untested):  # it, or the arm that it is compared with, was not given
+        return ""
+    own = [_short(one) for one in first.contrasts if one.label in first.ours_of]
+    steps = max(arm.steps for arm in first.studies[0].arms)
+    return f" With other seeds and {steps:,} steps, where it was first seen ({WITHHELD}): {_listed(own)}."
 
 
 def _arms(
