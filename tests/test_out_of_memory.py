@@ -212,7 +212,7 @@ def test_a_judge_is_calibrated_in_parts_to_the_same_limits(monkeypatch: pytest.M
 
 
 def test_whatever_else_does_not_fit_is_a_sentence_too(small_study: Study, tmp_path: Path, monkeypatch):
-    only_so_many_fit(monkeypatch, stages, "fit_tokenizers")
+    only_so_many_fit(monkeypatch, stages, "fit_tokenizers_and_probe")
     with pytest.raises(UserError, match="the study does not fit into memory"):
         run_study(small_study, tmp_path / "out", tmp_path / "store", "cpu")
 

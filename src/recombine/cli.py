@@ -47,7 +47,7 @@ StoreOption = Annotated[
     Path | None,
     typer.Option(
         "--store",
-        help="Folder of finished parts, shared between studies; processes at work on one study share out its arms.",
+        help="Folder of finished parts, shared between studies; processes at work on one study share it out.",
         show_default="in --out",
     ),
 ]

@@ -60,8 +60,7 @@ def run_study(
     with claim_folder(out, study.hash, study.name):
         setting = stages.open_setting(study, Store(kept), chosen)
         take_over(setting, reuse)
-        fitted = stages.fit_tokenizers(setting)
-        probe, probe_facts = stages.train_probe(setting)
+        fitted, (probe, probe_facts) = stages.fit_tokenizers_and_probe(setting)
         judge, judge_facts, judge_recipe = stages.calibrate_judge(setting, probe, fitted)
         ceilings = stages.measure_ceilings(setting, judge, fitted)
 

@@ -73,14 +73,19 @@ def open_tokenizer(arm: RenderingArm, plane: Plane, store: Store, device: torch.
         "tokenizer": arm.tokenizer.model_dump(mode="json"),
         "seed": SHARED_SEED,
     }
-    if not store.has("tokenizer", recipe):
-        fitted, facts = fit_on_plane(arm, plane.to(device))
-        store.save("tokenizer", recipe, fitted.state_dict(), facts)
-        held = facts["ceiling"]["held_out"]
+    kind = arm.tokenizer.kind
+
+    def fit() -> None:
+        fitted, made = fit_on_plane(arm, plane.to(device))
+        store.save("tokenizer", recipe, fitted.state_dict(), made)
+        held = made["ceiling"]["held_out"]
         say(
-            f"tokenizer {arm.tokenizer.kind}: fitted in {facts['seconds']:.0f} s; of its reconstructions of held-out "
+            f"tokenizer {kind}: fitted in {made['seconds']:.0f} s; of its reconstructions of held-out "
             f"cells {held['joint']:.0%} are right and valid, error relative to blank {held['relative']:.2g}"
         )
+
+    # The lock of an arm is held meanwhile. No circle: who fits a tokenizer asks for no other lock.
+    store.once("tokenizer", recipe, f"tokenizer {kind}", fit)
     tensors, facts = store.load("tokenizer", recipe, device)
     tokenizer = build_tokenizer(arm.tokenizer, arm.world.image_size, 1).to(device)
     tokenizer.load_state_dict(tensors)

@@ -1,4 +1,5 @@
-"""Arms shared out between processes that work on one study with one store: each takes what nobody is at work on.
+"""Arms, and before them tokenizers and probe, shared out between processes that work on one study with one store: each
+takes what nobody is at work on.
 
 So a study runs on several GPUs or machines by giving its command on each, with one --store and an --out of its own.
 Each ends with the whole study.
@@ -13,8 +14,8 @@ Result = TypeVar("Result")
 
 
 def share_out(names: Iterable[str], make: Callable[[str, bool], Result]) -> dict[str, Result]:
-    """`make(name, wait)` for every arm, in order; those that another process is at work on come last, and are waited
-    for then. If that process ends without them, they are made here, from its last checkpoint."""
+    """`make(name, wait)` for every arm (or tokenizer), in order; those that another process is at work on come last,
+    and are waited for then. If that process ends without them, they are made here, an arm from its last checkpoint."""
     names = list(names)
     made: dict[str, Result] = {}
     for name in names:

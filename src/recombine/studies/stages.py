@@ -1,5 +1,5 @@
 """The stages of a study up to the arms: tokenizers, probe, judge, ceilings. Each is found in the store or made and put
-there.
+there, by one process where several are at work on the study (`sharing.py`).
 
 A recipe names everything a result depends on; RECIPES counts the versions of our own code. Raise a number when a change
 alters what that stage gives (the golden tests tell), and old entries are simply no longer found.
@@ -23,6 +23,7 @@ from recombine.out_of_memory import must_fit
 from recombine.progress import say
 from recombine.randomness import Draws
 from recombine.splits import Split, code, make_split
+from recombine.studies.sharing import share_out
 from recombine.studies.spec import Arm, Study
 from recombine.studies.store import Store
 from recombine.tokenizers import VQVAE, Tokenizer, TokenizerSettings, build_tokenizer, fit_tokenizer
@@ -66,16 +67,33 @@ class FittedTokenizer:
 
 
 def fit_tokenizers(setting: Setting) -> dict[str, FittedTokenizer]:
+    """Every tokenizer of the study, by name."""
+    return {name: _fit_one(setting, name, settings) for name, settings in _tokenizers(setting.study).items()}
+
+
+def fit_tokenizers_and_probe(setting: Setting) -> tuple[dict[str, FittedTokenizer], tuple[Probe, dict[str, Any]]]:
+    """What `fit_tokenizers` and `train_probe` give. None needs another, so those that another process is at work on
+    come last."""
+    tokenizers = _tokenizers(setting.study)
+
+    def fit(name: str, wait: bool) -> Any:
+        return train_probe(setting, wait) if name == "probe" else _fit_one(setting, name, tokenizers[name], wait)
+
+    fitted = share_out([*tokenizers, "probe"], fit)
+    probe = fitted.pop("probe")
+    return fitted, probe
+
+
+def _tokenizers(study: Study) -> dict[str, TokenizerSettings]:
     """Every tokenizer that an arm asks for, once each, by name: its kind, numbered where a kind comes with several
     settings."""
-    fitted: dict[str, FittedTokenizer] = {}
-    for arm in setting.study.arms.values():
-        if any(entry.settings == arm.tokenizer for entry in fitted.values()):
+    named: dict[str, TokenizerSettings] = {}
+    for arm in study.arms.values():
+        if arm.tokenizer in named.values():
             continue
-        same_kind = sum(entry.settings.kind == arm.tokenizer.kind for entry in fitted.values())
-        name = arm.tokenizer.kind + (f"-{same_kind + 1}" if same_kind else "")
-        fitted[name] = _fit_one(setting, name, arm.tokenizer)
-    return fitted
+        same_kind = sum(settings.kind == arm.tokenizer.kind for settings in named.values())
+        named[arm.tokenizer.kind + (f"-{same_kind + 1}" if same_kind else "")] = arm.tokenizer
+    return named
 
 
 def tokenizer_of(fitted: Mapping[str, FittedTokenizer], arm: Arm) -> FittedTokenizer:
@@ -99,10 +117,11 @@ def tokenizer_recipe(setting: Setting, settings: TokenizerSettings) -> dict[str,
     }
 
 
-def _fit_one(setting: Setting, name: str, settings: TokenizerSettings) -> FittedTokenizer:
+def _fit_one(setting: Setting, name: str, settings: TokenizerSettings, wait: bool = True) -> FittedTokenizer:
     compositions = seen_compositions(setting, settings)
     recipe = tokenizer_recipe(setting, settings)
-    if not setting.store.has("tokenizer", recipe):
+
+    def fit() -> None:
         per_composition = max(TOKENIZER_IMAGES // len(compositions), 50)
         images = make_images(setting.world, compositions, per_composition, SHARED_SEED, "tokenizer", setting.device)
         fitted, log = fit_tokenizer(settings, images.images, SHARED_SEED)
@@ -114,6 +133,8 @@ def _fit_one(setting: Setting, name: str, settings: TokenizerSettings) -> Fitted
         log["scale"] = fitted.scale.item()
         setting.store.save("tokenizer", recipe, fitted.state_dict(), log)
         say(f"tokenizer {name}: fitted in {log['seconds']:.0f} s, mean error of a pixel {log['absolute_error']:.4f}")
+
+    setting.store.once("tokenizer", recipe, f"tokenizer {name}", fit, wait)
     tensors, log = setting.store.load("tokenizer", recipe, setting.device)
     tokenizer = build_tokenizer(settings, setting.world.image_size, setting.world.channels).to(setting.device)
     tokenizer.load_state_dict(tensors)
@@ -128,10 +149,11 @@ def probe_recipe(setting: Setting) -> dict[str, Any]:
 
 
 @must_fit("the training of the probe", "take a smaller world.image_size")
-def train_probe(setting: Setting) -> tuple[Probe, dict[str, Any]]:
+def train_probe(setting: Setting, wait: bool = True) -> tuple[Probe, dict[str, Any]]:
     """The probe and its facts; raises where it fails its gate."""
     recipe = probe_recipe(setting)
-    if not setting.store.has("probe", recipe):
+
+    def train() -> None:
         started = time.perf_counter()
         fitted, made = fit_probe(setting.world, SHARED_SEED, setting.device)
         made["seconds"] = time.perf_counter() - started
@@ -140,6 +162,8 @@ def train_probe(setting: Setting) -> tuple[Probe, dict[str, Any]]:
         say(
             f"probe: trained in {made['seconds']:.0f} s, right on at least {worst:.1%} of any composition's real images"
         )
+
+    setting.store.once("probe", recipe, "probe", train, wait)
     tensors, facts = setting.store.load("probe", recipe, setting.device)
     probe = build_probe(setting.world, setting.device)
     probe.load_state_dict(tensors)
@@ -168,7 +192,8 @@ def calibrate_judge(
     """The judge of the whole study, its facts and its recipe: one threshold, whatever the tokenizer; tested against
     garbage before it judges anything."""
     recipe = judge_recipe(setting, [entry.recipe for entry in fitted.values()])
-    if not setting.store.has("judge", recipe):
+
+    def make() -> None:
         started = time.perf_counter()
         made, found = _calibrate(setting, probe, fitted)
         found["seconds"] = time.perf_counter() - started
@@ -178,6 +203,8 @@ def calibrate_judge(
             f"judge: calibrated in {found['seconds']:.0f} s, accepts at least {accepted:.1%} of real images and of "
             f"reconstructions, refuses at least {refused:.1%} of every kind of garbage"
         )
+
+    setting.store.once("judge", recipe, "judge", make)
     tensors, facts = setting.store.load("judge", recipe, setting.device)
     setting.seconds["judge"] = facts["seconds"]
     return build_judge(setting.world, probe, tensors, facts, setting.device), facts, recipe

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -116,6 +116,17 @@ class Store:
             yield
             if self.has(kind, recipe):  # whoever comes now will not ask for the lock
                 path.unlink(missing_ok=True)
+
+    def once(
+        self, kind: str, recipe: Mapping[str, Any], name: str, make: Callable[[], None], wait: bool = True
+    ) -> None:
+        """Sees to it that an entry is there: where it is not, `make` makes and saves it, in one process alone. Where
+        another is at work on it, waits for it, or raises Busy; if that one ends without the entry, it is made here."""
+        if self.has(kind, recipe):
+            return
+        with self.alone(kind, recipe, name, wait):
+            if not self.has(kind, recipe):  # it may have been made while we waited
+                make()
 
     def _sweep(self) -> None:
         """Removes what killed processes left half-written (a day old, so that nobody is still writing it)."""
