@@ -6,7 +6,8 @@
 # With LANES=2 two are at work at a time, each taking the next that waits: a study leaves a large GPU partly idle, where its
 # kernels are small and while it judges (benchmarks/LOG.md says what that gains, measured with NVIDIA's multi-process
 # service at work: `nvidia-cuda-mps-control -d`, which this script does not start). A study given twice is shared out:
-# two lanes take its arms in turn, and the second writes into runs/NAME.second, which is not packed.
+# two lanes take its arms in turn, and the second writes into runs/NAME.second, which is not packed. A lane with nothing
+# left to take of a study does not wait for the other while a study waits: it takes that one, and comes back later.
 #
 # The queue works in the background and outlives the command, which waits for at most so many seconds, packs what is
 # finished into $PACKED (default: packed/) and says how far it is: an archive per finished study, and store.tar.gz, the
@@ -29,22 +30,30 @@ mkdir -p runs/queue "$PACKED"
 at_work() { [ -f runs/queue/pid ] && kill -0 "$(cat runs/queue/pid)" 2>/dev/null; }
 
 next() { # the first study that waits, taken off the list; nothing when none does
-    flock runs/queue/waiting sh -c 'head -n 1 runs/queue/waiting && sed -i 1d runs/queue/waiting'
+    flock runs/queue/list.lock sh -c 'head -n 1 runs/queue/waiting && sed -i 1d runs/queue/waiting'
 }
 
+put_back() { flock runs/queue/list.lock sh -c 'echo "$1" >>runs/queue/waiting' put_back "$1"; }
+
 lane() { # one study after another; each has a log, and a line in done.txt
-    local study name began code reuse=()
+    local study name began code said leave reuse=()
     if compgen -G 'results/*/study.json' >/dev/null; then reuse=(--reuse results); fi
     while study=$(next) && [ -n "$study" ]; do
         name=$(basename "${study%.yaml}") began=$(date +%s)
+        grep -q "^$name: finished" runs/queue/done.txt && continue # whole already, thanks to another lane
         exec {held}>"runs/queue/$name.lock" # closed, and so let go of, when this lane is done with it
         flock -n "$held" || name=$name.second
-        "$PYTHON" -m recombine.cli run "$study" --out "runs/$name" --store runs/store "${reuse[@]}" \
-            >"runs/queue/$name.log" 2>&1
+        leave=() && if grep -qvxF "$study" runs/queue/waiting; then leave=(--no-wait); fi # another study waits
+        "$PYTHON" -m recombine.cli run "$study" --out "runs/$name" --store runs/store "${reuse[@]}" "${leave[@]}" \
+            >>"runs/queue/$name.log" 2>&1
         code=$?
         exec {held}>&-
-        echo "$name: $([ $code -eq 0 ] && echo finished || echo "stopped with code $code") after $(($(date +%s) - began)) s" \
-            >>runs/queue/done.txt
+        case $code in
+            0) said=finished ;;
+            75) said="left to another lane for now" && put_back "$study" ;;
+            *) said="stopped with code $code" ;;
+        esac
+        echo "$name: $said after $(($(date +%s) - began)) s" >>runs/queue/done.txt
     done
 }
 
@@ -57,7 +66,7 @@ if ! at_work; then
     if [ ! -d runs/store ] && [ -f "$PACKED/store.tar.gz" ]; then tar xzf "$PACKED/store.tar.gz" -C runs || exit 1; fi
     : >runs/queue/done.txt
     printf '%s\n' "$@" >runs/queue/waiting
-    export -f next lane work
+    export -f next put_back lane work
     export PYTHON LANES
     # A session of its own, so that it outlives this command and the shell that gave it.
     setsid nohup bash -c work >runs/queue/queue.log 2>&1 &

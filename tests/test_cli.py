@@ -11,6 +11,7 @@ import pytest
 from recombine import cli
 from recombine.errors import UserError
 from recombine.studies import spec
+from recombine.studies.store import Busy
 
 STUDY = """\
 name: tiny
@@ -149,9 +150,10 @@ def test_run_hands_everything_to_the_runner(
     assert call(monkeypatch, "run", "study.yaml", "--reuse", "c", "--reuse", "d") == 0
     study = spec.parse_study(STUDY)
     assert calls == [
-        (study, Path("a"), Path("b"), "cpu", []),
-        (study, Path("runs/tiny"), None, "auto", [Path("c"), Path("d")]),
+        (study, Path("a"), Path("b"), "cpu", [], True),
+        (study, Path("runs/tiny"), None, "auto", [Path("c"), Path("d")], True),
     ]
+    assert call(monkeypatch, "run", "study.yaml", "--no-wait") == 0 and calls[-1][-1] is False
     assert call(monkeypatch, "run", "study.yaml", "--device", "abacus") == 2
 
 
@@ -171,6 +173,7 @@ def test_a_dry_run_tells_what_would_be_reused(
     [
         (UserError("the disk is full; make room."), 2, "the disk is full"),
         (KeyboardInterrupt(), 130, "stopped; the same command"),
+        (Busy("dit"), 75, "other processes are at work on dit; the same command goes on"),
     ],
 )
 def test_a_run_that_ends_early_says_so(

@@ -87,6 +87,29 @@ def test_two_lanes_work_at_a_time_and_take_what_waits(tmp_path: Path, small_stud
     assert "one: finished after" in said and "one.second: finished after" in said
 
 
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
+def test_a_lane_does_not_wait_while_a_study_waits(tmp_path: Path, small_study: Study) -> None:
+    there = machine(tmp_path / "there", small_study)
+    # In place of Python: `one` ends once `two` was begun, its second has nothing to do, and `two` ends after `one`.
+    stands_in = there / "stands_in.sh"
+    stands_in.write_text(
+        "#!/usr/bin/env bash\n"
+        'name=$(basename "$6") && echo "$name ${*: -1}" >>begun\n'
+        'until_seen() { for _ in $(seq 200); do grep -q "$1" $2 && exit 0; sleep 0.1; done; exit 1; }\n'
+        "case $name in\n"
+        "  one) until_seen '^two' begun ;;\n"
+        '  one.second) [ "${*: -1}" = --no-wait ] && exit 75 ;;\n'
+        "  two) until_seen '^one: finished' runs/queue/done.txt ;;\n"
+        "esac\n"
+    )
+    stands_in.chmod(0o755)
+    said = queue(there, "60", "one", "one", "two", PYTHON=str(stands_in), LANES="2")
+    assert "one.second: left to another lane for now after" in said and "The queue is done." in said
+    assert "one: finished after" in said and "two: finished after" in said and "one.second: finished" not in said
+    begun = (there / "begun").read_text().splitlines()
+    assert sorted(begun) == ["one --no-wait", "one.second --no-wait", "two --no-wait"]  # and `one` is not run again
+
+
 def test_a_wrong_call_is_told_how(tmp_path: Path, small_study: Study) -> None:
     there = machine(tmp_path / "there", small_study)
     for words in ((), ("small.yaml",), ("soon", "small.yaml"), ("10",)):

@@ -93,6 +93,20 @@ def test_arms_that_others_are_at_work_on_come_last() -> None:
     assert asked == [("a", False), ("b", False), ("c", False), ("a", True), ("c", True)]
 
 
+def test_who_does_not_wait_is_told_what_is_left() -> None:
+    asked: list[str] = []
+
+    def make(name: str, wait: bool) -> None:
+        assert not wait
+        asked.append(name)
+        if name == "c" or (name == "b" and "d" not in asked):  # b becomes free while d is made
+            raise Busy(name)
+
+    with pytest.raises(Busy, match=r"^c$"):
+        share_out("abcd", make, wait=False)
+    assert asked == ["a", "b", "c", "d", "b", "c"]
+
+
 def test_one_at_a_time(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     with store.alone("arm", RECIPE, "arm x", wait=False):
@@ -236,6 +250,9 @@ def test_a_study_takes_what_is_free_and_waits_for_the_rest(
     capsys.readouterr()
     second = threading.Thread(target=run_study, args=(small_study, tmp_path / "second", store, "cpu"), daemon=True)
     with at_work(lock_of(entries["maskgit"])):
+        with pytest.raises(Busy, match=r"^maskgit$"):  # who does not wait makes what is free, and leaves
+            run_study(small_study, tmp_path / "second", store, "cpu", wait=False)
+        assert entries["dit"].is_dir() and not (tmp_path / "second" / "study.json").exists()
         second.start()
         until(heard(capsys, "arm maskgit: another process is at work on it; waiting for it"))
         assert entries["dit"].is_dir() and not entries["maskgit"].exists()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BAD_INPUT = 2
 STOPPED = 130  # what a shell gives a command ended by Ctrl-C
+NOT_WHOLE = 75  # as sysexits.h has it: try again later
 
 app = typer.Typer(
     name="recombine",
@@ -91,6 +92,14 @@ def run(
             help="Folder of a finished study, or of several: arms they have are not trained again. Repeatable.",
         ),
     ] = None,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Wait for arms that other processes on the same --store are training; or end, with code 75, when "
+            "no other is left.",
+        ),
+    ] = True,
 ) -> None:
     """Run a study: train every arm with every seed, judge, and write the report.
 
@@ -117,7 +126,7 @@ def run(
         if with_forecast:
             _say_forecast(loaded, device)
         return
-    _run(loaded, out, store, device, reuse or [])
+    _run(loaded, out, store, device, reuse or [], wait)
 
 
 @app.command()
@@ -357,11 +366,23 @@ def _say_forecast(study: "AnyStudy", device: Device) -> None:
         typer.echo(f"#   {part}: {duration(seconds)}")
 
 
-def _run(study: "AnyStudy", out: Path | None, store: Path | None, device: Device, reuse: Sequence[Path] = ()) -> None:
+def _run(
+    study: "AnyStudy",
+    out: Path | None,
+    store: Path | None,
+    device: Device,
+    reuse: Sequence[Path] = (),
+    wait: bool = True,
+) -> None:
     from recombine.runner import run_study
+    from recombine.studies.store import Busy
 
     with _stoppable("the same command goes on"):
-        run_study(study, out or Path("runs") / study.name, store, device.value, reuse)
+        try:
+            run_study(study, out or Path("runs") / study.name, store, device.value, reuse, wait)
+        except Busy as left:
+            typer.echo(f"recombine: other processes are at work on {left}; the same command goes on", err=True)
+            raise typer.Exit(NOT_WHOLE) from None
 
 
 @contextmanager

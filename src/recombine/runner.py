@@ -35,13 +35,19 @@ from recombine.worlds import make_images
 
 @study_must_fit
 def run_study(
-    study: AnyStudy, out: Path, store: Path | None = None, device: str = "auto", reuse: Sequence[Path] = ()
+    study: AnyStudy,
+    out: Path,
+    store: Path | None = None,
+    device: str = "auto",
+    reuse: Sequence[Path] = (),
+    wait: bool = True,
 ) -> Path:
     """Run `study` into the folder `out`; returns the path of its report.
 
     Finished parts are kept in `store`, which several studies may share, and several processes at work on one study
     (`studies/sharing.py`); by default it is $RECOMBINE_STORE, or `out`/store. `reuse`: folders of finished studies,
-    whose arms are not trained again.
+    whose arms are not trained again. Without `wait` raises Busy once all arms that are left are being trained by other
+    processes; the same call goes on.
     """
     out = Path(out)
     started, clock = datetime.now(UTC), time.perf_counter()
@@ -56,7 +62,7 @@ def run_study(
             say("Nothing is reused: studies of decoders share arms by --store alone.")
         from recombine.studies.rendering_run import run_rendering
 
-        return run_rendering(study, out, kept, chosen)
+        return run_rendering(study, out, kept, chosen, wait)
     with claim_folder(out, study.hash, study.name):
         setting = stages.open_setting(study, Store(kept), chosen)
         take_over(setting, reuse)
@@ -68,7 +74,7 @@ def run_study(
             arm = study.arms[name]
             return run_arm(setting, name, arm, stages.tokenizer_of(fitted, arm), judge, judge_recipe, wait)
 
-        arms = share_out(study.arms, make)
+        arms = share_out(study.arms, make, wait)
         table = write_results(out, [row for arm in arms.values() for row in arm.rows])
         write_monitors(out, [row for arm in arms.values() for row in arm.monitors])
         write_quality(out, [row for arm in arms.values() for row in arm.quality])

@@ -389,14 +389,14 @@ def _measure(study: RenderingStudy, out: Path, store: Store, device: torch.devic
     return measure_study(study, out, store, device, inside=study.measures == "all")
 
 
-def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.device) -> Path:
-    """Run `study` into the folder `out`; returns the path of its report."""
+def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.device, wait: bool = True) -> Path:
+    """Run `study` into the folder `out`; returns the path of its report. `wait` as in `run_study`."""
     from recombine.report.rendering import print_rendering, write_rendering
 
     started, clock = datetime.now(UTC), time.perf_counter()
     with claim_folder(out, study.hash, study.name):
         kept = Store(store)
-        arms = share_out(study.arms, lambda name, wait: run_arm(study, name, kept, device, wait))
+        arms = share_out(study.arms, lambda name, waiting: run_arm(study, name, kept, device, waiting), wait)
         tables = [table_of(study, name, arm) for name, arm in arms.items()]
         files.write_atomic(out / RESULTS, parquet(pa.concat_tables(tables, promote_options="default")))
         pictures = {name: arm.images for name, arm in arms.items()}

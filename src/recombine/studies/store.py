@@ -29,7 +29,7 @@ DAY = 24 * 3600.0
 
 
 class Busy(Exception):
-    """Another process is at work on it."""
+    """Another process is at work on what is named."""
 
 
 class Store:
