@@ -92,10 +92,10 @@ def test_which_study_answers(tmp_path: Path) -> None:
     entry = asked(first, base)
     assert entry.word == "yes, 3 of 3" and SEEN in entry.limits
     assert entry.found is not None and [one.name for one in entry.found.studies] == ["withheld", "conditioning"]
-    assert "first seen" not in entry.text
+    assert "was written on" not in entry.text
     again = asked(first, base, plant_withheld(tmp_path / AGAIN))
     assert again.word == "yes, 2 of 3" and SEEN not in again.limits
-    assert "where it was first seen (withheld): lower for shape, " in again.text
+    assert "was written on the study withheld (other seeds, " in again.text and "it is lower for shape, " in again.text
     assert ") and size, \u221249 points (" in again.text
     assert not [one for one in look_beyond(open_studies([base])) if one.id == "B11"]
 

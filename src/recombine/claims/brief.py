@@ -19,6 +19,9 @@ MODELS = (
     "all tokens at once; JEPA is a loss that is added to MaskGIT and predicts features."
 )
 
+FAR_OFF = 0.25  # a difference to what was published that a reader should not have to find
+LOUD = "A class is told by a learned vector: the larger it begins, the louder."
+
 
 def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> list[str]:
     """A list of what was found, less what was not asked."""
@@ -27,10 +30,12 @@ def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> list[s
     lines = []
     if "C1" in told:
         lines.append(f"**What a model predicts** {_chips([told['C1']])}. {_shares(told['C1'])}")
+    if "C2" in told:
+        lines.append(f"**What tokens DiT predicts** {_chips([told['C2']])}. {_shares(told['C2'])}")
     if "B12" in found:
         lines.append(f"**Categories or vectors** {_chips([found['B12']])}. {_each(found['B12'])}")
     if "B9" in found:
-        lines.append(f"**How loudly it is told its factors** {_chips([found['B9']])}. {_changes(found['B9'])}")
+        lines.append(f"**How loudly it is told its factors** {_chips([found['B9']])}. {LOUD} {_changes(found['B9'])}")
     if "C3" in told:
         lines.append(f"**What it is told** {_chips([told['C3']])}. {_shares(told['C3'])}")
     if "B11" in found:
@@ -44,7 +49,8 @@ def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> list[s
     if planes:
         lines.append(f"**Decoders that are told x and y.** {_by_word(planes)}")
     if "B8" in found:
-        lines.append(f"**Generators in a decoder's place** {_chips([found['B8']])}. {found['B8'].asked.question}")
+        first = found["B8"].text.split("; ")[0].removesuffix(".")
+        lines.append(f"**Generators in a decoder's place** {_chips([found['B8']])}. {first}.")
     return [f"## {TITLE}", "\n".join(f"- {line}" for line in lines)] if lines else []
 
 
@@ -60,13 +66,18 @@ def _shares(verdict: Verdict) -> str:
     assert found is not None
     seeds = {one.label: one.arm.seeds for one in found.shown}
     right = [f"{one.label} {percent(one.arm.share(Measure(), seeds[one.label]).mean)}" for one in found.shown]
-    text = f"Right and valid: {', '.join(right)}."
+    steps = {one.arm.steps for one in found.shown}
+    after = f" after {steps.pop():,} steps" if len(steps) == 1 else ""
+    text = f"Right and valid{after}: {', '.join(right)}."
     if NAMED in found.study.columns:
-        named = percents(one.arm.share(Measure(NAMED), seeds[one.label]).mean for one in found.shown)
-        text += f" Named right: {named}"
-        published = [one.published for one in found.shown if one.published is not None]
-        text += f"; published {percents(published)}." if len(published) == len(found.shown) else "."
-    return text
+        named = {one.label: one.arm.share(Measure(NAMED), seeds[one.label]).mean for one in found.shown}
+        text += f" Named right: {percents(named.values())}"
+        published = {one.label: one.published for one in found.shown if one.published is not None}
+        text += f"; published {percents(published.values())}" if len(published) == len(named) else ""
+        apart = {label: abs(named[label] - known) for label, known in published.items()}
+        farthest = max(apart, key=lambda label: apart[label], default="")
+        text += f", farthest from it {farthest}." if farthest and apart[farthest] >= FAR_OFF else "."
+    return text + _weaker(verdict)
 
 
 def _changes(entry: Entry) -> str:
@@ -100,8 +111,16 @@ def _difference(verdict: Verdict) -> str:
         texts.append(f"named right {claim.with_ends(verdict.by_probe)}")
     if claim.value is not None:
         texts.append(f"published {claim.text(claim.value)}")
-    only = f" In part: {join([part.name for part in found.weaker])}." if found.weaker else ""
-    return f"{claim.measure[0].upper()}{claim.measure[1:]}: {', '.join(texts)}{claim.unit_text}.{only}"
+    steps = max(one.arm.steps for one in found.shown)
+    measure = f"{claim.measure[0].upper()}{claim.measure[1:]}, after {steps:,} steps"
+    return f"{measure}: {', '.join(texts)}{claim.unit_text}.{_weaker(verdict)}"
+
+
+def _weaker(verdict: Verdict) -> str:
+    """Which weaker forms of a claim hold, where its core does not."""
+    found = verdict.finding
+    assert found is not None
+    return f" What holds is weaker: {join([part.name for part in found.weaker])}." if found.weaker else ""
 
 
 def _by_word(verdicts: Sequence[Verdict]) -> str:

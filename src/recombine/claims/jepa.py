@@ -8,14 +8,14 @@ else equal.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from recombine.claims import lookup, testing
 from recombine.claims.refused import refused
-from recombine.claims.tables import Arm, Measure, StudyTable, When
+from recombine.claims.tables import NAMED, Arm, Measure, StudyTable, When
 from recombine.claims.testing import COMPOSES, MATTERS, as_interval, gain_text, share_text
 from recombine.claims.verdicts import Claim, Finding, Part, Shown, Threshold, Untested
-from recombine.judges.statistics import Difference
+from recombine.judges.statistics import Difference, paired
 from recombine.report.words import join, percent
 
 REPAIRS = Threshold(
@@ -48,7 +48,7 @@ def judge_gain(study: StudyTable, others: Mapping[str, StudyTable], measure: Mea
     test = replace(moments[measure.when], p=p[measure.when])
     parts = [
         _gain(arms, test, measure, seeds),
-        *_asides(moments, p, tried, measure, _early(arms, measure.column, seeds)),
+        *_asides(moments, p, tried, measure, _Peaks.of(arms, measure.column, seeds)),
         _room(arms[PLAIN], measure, seeds),
         testing.flat_limit({PLAIN: arms[PLAIN]}, measure, seeds, "the gain may vanish with more training"),
         testing.whole_limit(study),
@@ -142,10 +142,14 @@ def _moments(
 
 
 def _asides(
-    moments: Mapping[When, Difference], moments_p: Mapping[When, float], tried: list[Arm], measure: Measure, early: str
+    moments: Mapping[When, Difference],
+    moments_p: Mapping[When, float],
+    tried: list[Arm],
+    measure: Measure,
+    peaks: "_Peaks",
 ) -> list[Part]:
-    """The same arm at other moments, and all other JEPA arms, corrected for their number. `early` says how many peaks
-    come at once; it is told where one of them is the repair."""
+    """The same arm at other moments, and all other JEPA arms, corrected for their number. What is known of the peaks is
+    told where they are the repair."""
     others = {MOMENTS[when]: test for when, test in moments.items() if when != measure.when}
     settings = _settings(tried, measure)
     p = testing.corrected({**others, **settings}) | {MOMENTS[when]: moments_p[when] for when in moments}
@@ -155,8 +159,9 @@ def _asides(
 
     texts = [f"{gain_text(test, p[name])} {name}" for name, test in others.items()]
     then = [name for name, test in others.items() if helps(name, test)]
-    text = f"The gain is {join(texts)}.{early if MOMENTS['peak'] in then else ''}"
-    name = f"a repair {join(then) if then else 'at another moment'}"
+    at_peak = MOMENTS["peak"] in then
+    text = f"The gain is {join(texts)}.{f' {peaks.text}' if at_peak else ''}"
+    name = f"a gain {join(then) if then else 'at another moment'}{f' ({peaks.name})' if at_peak and peaks.name else ''}"
     parts = [Part(name, "held" if then else "failed", text, "aside")]
     if settings:
         helping = [name for name, test in settings.items() if helps(name, test)]
@@ -168,22 +173,34 @@ def _asides(
             none = "none clearly repairs it"
         repairs = f"{join(helping)} clearly repair{'s' if len(helping) == 1 else ''} it" if helping else none
         text = f"{asked} {best}, {gain_text(settings[best], p[best])}; {repairs}."
-        parts.append(Part("a repair in another setting", "held" if helping else "failed", text, "aside"))
+        parts.append(Part("a gain in another setting", "held" if helping else "failed", text, "aside"))
     return parts
 
 
-def _early(arms: Mapping[str, Arm], column: str, seeds: list[int]) -> str:
-    """How many seeds have their peak at the very first evaluation: what is highest there does not last."""
-    first = {}
-    for label, arm in arms.items():
-        curve = arm.curve(column)
-        peaks = curve.values[:, [curve.seeds.index(seed) for seed in seeds]].argmax(0)
-        first[label] = int((peaks == 0).sum())
-    step = int(arms[WITH].curve(column).steps[0])
-    return (
-        f" Of {len(seeds)} seeds {first[WITH]} with JEPA peak at the first evaluation (step {step:,}), "
-        f"{first[PLAIN]} without; a seed's own peak is partly chance."
-    )
+@dataclass(frozen=True)
+class _Peaks:
+    """Where the seeds' own peaks lie: what is highest at the first look need not last, and a seed's own highest point
+    is partly chance. Told since objectives-long was seen, where the gain at the peak alone is clear."""
+
+    name: str
+    text: str
+
+    @classmethod
+    def of(cls, arms: Mapping[str, Arm], column: str, seeds: list[int]) -> "_Peaks":
+        curves = {label: arm.curve(column) for label, arm in arms.items()}
+        values = {label: one.values[:, [one.seeds.index(seed) for seed in seeds]] for label, one in curves.items()}
+        first = {label: int((own.argmax(0) == 0).sum()) for label, own in values.items()}
+        later = paired(values[WITH][1:].max(0), values[PLAIN][1:].max(0)) if len(values[WITH]) > 1 else None
+        counted = [f"without that evaluation the gain is {gain_text(later)}"] if later is not None else []
+        if column != NAMED and NAMED in arms[WITH].study.columns:
+            named = testing.pair(arms[WITH], arms[PLAIN], Measure(NAMED, "peak"), seeds)
+            counted.append(f"by the probe alone, with it, {gain_text(named)}")
+        return cls(
+            f"for {first[WITH]} of {len(seeds)} seeds their first evaluation" if first[WITH] else "",
+            f"A seed's own peak is partly chance; with JEPA it is at the first evaluation (step "
+            f"{int(curves[WITH].steps[0]):,}) in {first[WITH]} of {len(seeds)} seeds, without in {first[PLAIN]}"
+            f"{f'; {join(counted)}' if counted else ''}.",
+        )
 
 
 def _room(plain: Arm, measure: Measure, seeds: list[int]) -> Part:

@@ -6,6 +6,7 @@ from pathlib import Path
 from recombine.claims import conditioning, jepa, ladder, tokenizer, untested
 from recombine.claims.asking import BY_PROBE, arms_named, doubts, no_answer, own_limits, put, told_once
 from recombine.claims.beyond.questions import QUESTIONS
+from recombine.claims.lookup import goes_on
 from recombine.claims.planes.claims import CLAIMS as PLANES
 from recombine.claims.tables import NAMED, Measure, StudyTable, open_study
 from recombine.claims.verdicts import Claim, Finding, Part, Untested, Verdict
@@ -85,7 +86,9 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     evidence = [part.sentence for part in first.parts if part.sentence and not _limits(part)]
     limits = [part.sentence for part in first.parts if part.sentence and _limits(part)]
     limits += first.limits
-    evidence += [*first.notes, *_beside(claim, first, [one for one in found if one is not first])]
+    beside = [one for one in found if one is not first]
+    evidence += [*first.notes, *_beside(claim, first, [one for one in beside if not one.lacking])]
+    limits += _beside(claim, first, [one for one in beside if one.lacking])  # one that has all might say otherwise
     other: dict[str, Finding] = {}
     if not first.study.is_plane:  # there one picture of every cell is judged, at the end and by one measure
         other = _otherwise(claim, first, studies)
@@ -102,12 +105,10 @@ def _limits(part: Part) -> bool:
 
 
 def _beside(claim: Claim, first: Finding, others: Sequence[Finding]) -> list[str]:
-    """What the same test says of the other studies that have the arms for it, and why where it cannot tell. Seeds that
-    are those of the first are no second sample: it is said."""
+    """What the same test says of the other studies that have the arms for it, and why where it cannot tell."""
     texts = []
     for one in others:
-        again = "the same " if not one.study.is_plane and _seeds(one) == _seeds(first) else ""
-        numbers = f"{claim.text(one.ours.mean)}{claim.unit_text}, {again}{one.ours.n} seeds"
+        numbers = f"{claim.text(one.ours.mean)}{claim.unit_text}, {_sample(one, first)}"
         numbers += f"; it has no {join(list(one.lacking), 'or')}" if one.lacking else ""
         open_parts = [part.sentence for part in one.parts if part.state == "open" and part.sentence]
         why = f" {open_parts[0]}" if one.verdict == "untested" and open_parts else ""
@@ -115,9 +116,19 @@ def _beside(claim: Claim, first: Finding, others: Sequence[Finding]) -> list[str
     return texts
 
 
-def _seeds(found: Finding) -> set[int]:
-    """The seeds that all arms of a finding have."""
-    return set.intersection(*(set(arm.seeds) for arm in arms_named(found.study, found.arms.values())))
+def _sample(one: Finding, first: Finding) -> str:
+    """How many seeds a finding has; and where its runs are those of the first, cut short or trained on, or have its
+    seeds, that it is no second sample."""
+    plain = f"{one.ours.n} seeds"
+    if one.study.is_plane:
+        return plain
+    arms, known = (arms_named(found.study, found.arms.values()) for found in (one, first))
+    if all(any(goes_on(arm, other) for other in known) for arm in arms):
+        return f"the same runs, trained on to step {max(arm.steps for arm in arms):,}"
+    if all(any(goes_on(other, arm) for other in known) for arm in arms):
+        return f"the same runs up to step {max(arm.steps for arm in arms):,}"
+    seeds = [set.intersection(*(set(arm.seeds) for arm in own)) for own in (arms, known)]
+    return f"{plain} of the same numbers" if seeds[0] == seeds[1] else plain
 
 
 def _otherwise(claim: Claim, first: Finding, studies: Mapping[str, StudyTable]) -> dict[str, Finding]:

@@ -127,6 +127,23 @@ def same_run(a: Arm, b: Arm) -> bool:
     return all(_same_curve(*(arm.study.curve(arm.name, level, "joint") for arm in (a, b))) for level in (0, FAR))
 
 
+def goes_on(a: Arm, b: Arm) -> bool:
+    """Whether `a` is the run `b`, trained on for longer: the same settings but the number of steps, and the same
+    numbers at the steps that both were judged at."""
+    if a.steps <= b.steps or differences(a, b, ("training.steps",)):
+        return False
+    for level in (0, FAR):
+        one, two = (arm.study.curve(arm.name, level, "joint") for arm in (a, b))
+        if one is None or two is None or one.seeds != two.seeds:
+            return False
+        both = np.intersect1d(one.steps, two.steps)
+        if not both.size or not np.array_equal(
+            one.values[np.isin(one.steps, both)], two.values[np.isin(two.steps, both)]
+        ):
+            return False
+    return True
+
+
 def _same_curve(one: Curve | None, two: Curve | None) -> bool:
     if one is None or two is None:
         return False

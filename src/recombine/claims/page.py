@@ -232,11 +232,12 @@ def _top(verdicts: Sequence[Verdict]) -> str:
         "# Results\n\n"
         "<!-- Written by `recombine claims results/* --write RESULTS.md`; a change by hand is lost. -->\n\n"
         f"Of {len(verdicts)} claims of two papers (C: {PAPERS['C'][1]}, F: {PAPERS['F'][1]}): {said}.\n\n"
-        f"**What is asked.** {what_is_asked(study)} {MODELS} **Two counts.** {what_counts(study)} **Numbers** are "
-        "shares of level-2 pictures over the last fifth of the evaluations, with 95 % intervals over seeds; those of "
-        "the claims F are about decoders that are told every factor, at the end of training, over the pairs (x, y) "
-        "that were held out ([docs/rendering.md](docs/rendering.md)). How a verdict is reached: "
-        "[docs/claims.md](docs/claims.md); the thresholds were fixed in the code, whose history shows when."
+        f"**What is asked.** {what_is_asked(study)} {MODELS} **Two counts.** {what_counts(study)} **Numbers** are, "
+        "where nothing else is said, shares of level-2 pictures over the last fifth of the evaluations, with 95 % "
+        "intervals over seeds; those of the claims F are about decoders that are told every factor, at the end of "
+        "training, over the pairs (x, y) that were held out ([docs/rendering.md](docs/rendering.md)). How a "
+        "verdict is reached: [docs/claims.md](docs/claims.md); the thresholds were fixed in the code, whose "
+        "history shows when."
     )
 
 

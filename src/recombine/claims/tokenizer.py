@@ -10,16 +10,17 @@ straight line from step 0 has 0.75. It does not depend on how fast a model learn
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from recombine.claims import lookup, testing
 from recombine.claims.published import highest_by
 from recombine.claims.refused import refused
-from recombine.claims.tables import Arm, Curve, Measure, StudyTable, over_time
+from recombine.claims.tables import NAMED, Arm, Curve, Measure, StudyTable, over_time
 from recombine.claims.testing import COMPOSES, as_interval, gain_text, share_text
 from recombine.claims.verdicts import Claim, Extra, Finding, Part, Shown, Threshold
-from recombine.judges.statistics import Interval, equivalent, interval, paired
+from recombine.judges.statistics import Difference, Interval, equivalent, interval, paired
 from recombine.report.words import percent, points
 
 MARGIN = Threshold(
@@ -103,7 +104,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
         parts=parts,
         ours=as_interval(testing.pair(arms[VAE], arms[VQ], measure, seeds)),
         arms={label: arm.name for label, arm in arms.items()},
-        limits=testing.published_then(arms, CURVES),
+        limits=(*testing.published_then(arms, CURVES), *_by_probe(arms, measure, seeds)),
         notes=tuple(note for note in notes if note),
         shown=tuple(Shown(label, arms[label], COLOURS[label], CURVES[label], PUBLISHED[label]) for label in arms),
         extras=extras,
@@ -118,27 +119,40 @@ def _alike(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> Part:
             return Part(name, "open", f"{testing.not_learned(label, arm, measure, seeds)}.")
     shares = {label: arm.share(measure, seeds) for label, arm in arms.items()}
     test = testing.pair(arms[VAE], arms[VQ], measure, seeds)
-    same = equivalent(
-        arms[VAE].values(measure, seeds), arms[VQ].values(measure, seeds), MARGIN.value, testing.CLEAR.value
-    )
     numbers = (
         f"DiT draws {share_text(shares[VAE])} of level-2 right and valid on VAE tokens and {share_text(shares[VQ])} on "
         f"VQ tokens, a difference of {gain_text(test)}"
     )
-    within = f"{points(MARGIN.value).lstrip('+')} points"
     if min(share.mean for share in shares.values()) < COMPOSES.value:
         if max(share.mean for share in shares.values()) < COMPOSES.value:
             if all(highest_by(CURVES[label], arm.steps) < COMPOSES.value for label, arm in arms.items()):
                 return Part(name, "open", f"{numbers}: neither composes. {EARLY}")
             return Part(name, "failed", f"{numbers}: neither composes, which is not the likeness that is claimed.")
         return Part(name, "failed", f"{numbers}: only one of them composes.")
-    if same.equivalent:
-        return Part(name, "held", f"{numbers}: equal within {within}.")
+    same, likeness = _likeness(arms, test, measure, seeds)
+    return Part(name, "held" if same else "failed", f"{numbers}: {likeness}.")
+
+
+def _likeness(arms: Mapping[str, Arm], test: Difference, measure: Measure, seeds: list[int]) -> tuple[bool, str]:
+    """Whether both are equal within the margin, and in words."""
+    within = f"{points(MARGIN.value).lstrip('+')} points"
+    vae, vq = (arms[label].values(measure, seeds) for label in (VAE, VQ))
+    if equivalent(vae, vq, MARGIN.value, testing.CLEAR.value).equivalent:
+        return True, f"equal within {within}"
     if test.p is not None and test.p < testing.CLEAR.value:
-        return Part(name, "failed", f"{numbers}: they differ.")
-    return Part(
-        name, "failed", f"{numbers}: neither equal within {within} nor clearly different, so the seeds cannot tell."
-    )
+        return False, "they differ"
+    return False, f"neither equal within {within} nor clearly different, so the seeds cannot tell"
+
+
+def _by_probe(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> list[str]:
+    """As the papers count, beside a verdict by right and valid pictures."""
+    if measure.column == NAMED or any(NAMED not in arm.study.columns for arm in arms.values()):
+        return []
+    named = replace(measure, column=NAMED)
+    test = testing.pair(arms[VAE], arms[VQ], named, seeds)
+    shares = {label: share_text(arm.share(named, seeds)) for label, arm in arms.items()}
+    likeness = _likeness(arms, test, named, seeds)[1]
+    return [f"By the probe alone {shares[VAE]} and {shares[VQ]} are right, {gain_text(test)}: {likeness}."]
 
 
 def _gradual(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> tuple[Part, tuple[Extra, ...]]:

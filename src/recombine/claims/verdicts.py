@@ -95,7 +95,10 @@ class Finding:
 
     @property
     def weaker(self) -> list[Part]:
-        """The weaker forms of the claim that hold: where its core does not, they are why it is "partly"."""
+        """The weaker forms of the claim that hold where its core does not, not even in part: they are why it is
+        "partly"."""
+        if any(part.role == "core" and part.state in ("held", "in part") for part in self.parts):
+            return []
         return [part for part in self.parts if part.role == "aside" and part.state == "held"]
 
 

@@ -103,7 +103,10 @@ def _first_seen(study: StudyTable, studies: Mapping[str, StudyTable]) -> str:
         return ""
     own = [_short(one) for one in first.contrasts if one.label in first.ours_of]
     steps = max(arm.steps for arm in first.studies[0].arms)
-    return f" With other seeds and {steps:,} steps, where it was first seen ({WITHHELD}): {_listed(own)}."
+    return (
+        f" The comparison was written on the study {WITHHELD} (other seeds, {steps:,} steps) and kept before this one "
+        f"was run; there it is {_listed(own)}."
+    )
 
 
 def _arms(

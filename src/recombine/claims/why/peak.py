@@ -90,9 +90,9 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
     if not any(clear.values()):
         others_fall = f"; others change, right and valid, by {other_falls(sizes)}" if sizes.others else ""
         raise NothingToExplain(
-            f"in the study {study.name} {sizes.label} does not clearly fall from an early peak at level-2 "
-            f"({loss_text(falls['named'])} named right, {loss_text(falls['right'])} right and valid), so there is "
-            f"nothing to explain{others_fall}",
+            f"in the study {study.name} {sizes.label} does not clearly fall from an early peak at level-2 by "
+            f"{100 * MATTERS.value:.0f} points or more ({loss_text(falls['named'])} named right, "
+            f"{loss_text(falls['right'])} right and valid), so there is nothing to explain{others_fall}",
             sizes.every,
         )
     peak = _named_peak(own, far, named, right, at_named) if clear["named"] else _no_named_peak()
