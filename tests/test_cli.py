@@ -163,7 +163,9 @@ def test_a_dry_run_tells_what_would_be_reused(
     results = Path(__file__).parents[1] / "results"
     words = ("run", "spread", "--dry-run", "--no-forecast", "--reuse")
     assert call(monkeypatch, *words, str(results / "objectives")) == 0  # made on a GPU, in another precision
-    assert "none of its arms equals one of this study" in " ".join("".join(capsys.readouterr()).split())
+    said = capsys.readouterr().out
+    assert "none of its arms equals one of this study" in said
+    assert spec.parse_study(said) == spec.load_study("spread")  # what is printed stays a study file
     assert call(monkeypatch, *words, str(results / "nowhere")) == 2
     assert "nowhere does not exist; give --reuse" in capsys.readouterr().err
 

@@ -84,7 +84,10 @@ def test_a_folder_of_studies_gives_what_it_can(
     monkeypatch.setattr(arms, "make_trainer", never)
     run_study(renamed(small_study), tmp_path / "out", store, "cpu", [several])
     said = capsys.readouterr()
-    assert "small: maskgit-again, dit-again" in " ".join((said.out + said.err).split())
+    told = " ".join((said.out + said.err).split())
+    assert "small: maskgit-again, dit-again" in told and "none of its arms" not in told
+    run_study(renamed(small_study), tmp_path / "out", store, "cpu", [several])
+    assert f"from {several}: all that it could give" in "".join(capsys.readouterr()).replace("\n", " ")
     with pytest.raises(UserError, match="gives other results"):
         run_study(renamed(small_study), tmp_path / "no", store, "cpu", [several / "precision"])
     with pytest.raises(UserError, match="absent does not exist"):

@@ -345,7 +345,8 @@ def _say_reused(study: "AnyStudy", device: Device, folders: Sequence[Path]) -> N
 
     if isinstance(study, Study):
         with TemporaryDirectory() as empty:
-            take_over(open_setting(study, Store(empty), pick_device(device.value)), folders)
+            setting = open_setting(study, Store(empty), pick_device(device.value))
+            take_over(setting, folders, lambda text: typer.echo(f"# {text}"))  # a comment: it stays a study file
 
 
 def _say_forecast(study: "AnyStudy", device: Device) -> None:

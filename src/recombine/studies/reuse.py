@@ -30,27 +30,32 @@ from recombine.studies.store import Store
 Recipe = dict[str, Any]
 
 
-def take_over(setting: Setting, folders: Sequence[Path]) -> None:
+def take_over(setting: Setting, folders: Sequence[Path], tell: Callable[[str], None] = say) -> None:
     """Put every arm that `setting`'s study asks for and one of these finished studies has into the store."""
     wanted = {
         setting.store.key("arm", recipe): name for name, recipe in _recipes(setting, lambda _: setting.device).items()
     }
-    for folder in (one for given in folders for one in _studies_in(given)):
-        facts = read_facts(folder)
-        equal, taken = [], []
-        for name, recipe in _recipes_of(folder, facts, setting.store).items():
-            mine = wanted.get(setting.store.key("arm", recipe))
-            if mine is None:
-                continue
-            equal.append(mine)
-            if not setting.store.has("arm", recipe):
-                setting.store.save("arm", recipe, _pictures(folder, name), _tables(folder, name, facts))
-                taken.append(mine)
-        if taken:
-            say(f"from {folder}: {', '.join(taken)}")
-        elif folder in folders:
-            none = "none of its arms equals one of this study in settings, seeds, tokenizers, judge and precision"
-            say(f"from {folder}: {'all that it could give is in the store already' if equal else none}")
+    for given in folders:
+        any_equal = any_taken = False
+        for folder in _studies_in(given):
+            facts, taken = read_facts(folder), []
+            for name, recipe in _recipes_of(folder, facts, setting.store).items():
+                mine = wanted.get(setting.store.key("arm", recipe))
+                if mine is None:
+                    continue
+                any_equal = True
+                if not setting.store.has("arm", recipe):
+                    setting.store.save("arm", recipe, _pictures(folder, name), _tables(folder, name, facts))
+                    taken.append(mine)
+            if taken:
+                any_taken = True
+                tell(f"from {folder}: {', '.join(taken)}")
+        if not any_taken:
+            none = (
+                "none of its arms equals one of this study in settings, seeds, tokenizers, judge and precision (which "
+                "is not the same on a CPU and a GPU)"
+            )
+            tell(f"from {given}: {'all that it could give is in the store already' if any_equal else none}")
 
 
 def _studies_in(folder: Path) -> list[Path]:
