@@ -3,31 +3,37 @@
 #
 #     bash scripts/queue_studies.sh 3600 loud jepa-published my-study.yaml
 #
-# With LANES=2 two are at work at a time, each taking the next that waits: a study leaves a large GPU partly idle, where its
-# kernels are small and while it judges (benchmarks/LOG.md says what that gains, measured with NVIDIA's multi-process
-# service at work: `nvidia-cuda-mps-control -d`, which this script does not start). A study given twice is shared out:
-# two lanes take its arms in turn, and the second writes into runs/NAME.second, which is not packed. A lane with nothing
-# left to take of a study does not wait for the other while a study waits: it takes that one, and comes back later.
-#
 # The queue works in the background and outlives the command, which waits for at most so many seconds, packs what is
 # finished into $PACKED (default: packed/) and says how far it is: an archive per finished study, and store.tar.gz, the
-# store without weights. Given again, the same command waits on, or begins where the queue was stopped. On a new machine,
-# put store.tar.gz back into packed/ first: what it holds is not made again. Arms that results/ has are not either.
+# store without weights. Given again, the same command waits on, or begins where the queue was stopped (to stop it:
+# kill -- -$(cat runs/queue/pid)). On a new machine, put store.tar.gz back into packed/ first: what it holds is not made
+# again. Arms that results/ has are not either. It ends with 1 where a study failed, which is in its log in runs/queue.
+#
+# With LANES=2 two are at work at a time, each taking the next that waits: a study leaves a large GPU partly idle, where
+# its kernels are small and while it judges (benchmarks/LOG.md says what that gains, measured with NVIDIA's multi-process
+# service at work: `nvidia-cuda-mps-control -d`, which this script does not start). The cores are divided between lanes
+# (OMP_NUM_THREADS, where it is not set). A study given twice is shared out: two lanes take its arms in turn, and the
+# second writes into runs/also, which is not packed. A lane with nothing left to take of a study does not wait for the
+# other while another study waits: it takes that one, and comes back later.
 #
 # Run it in the root of the project, or of a copy without its history (then set RECOMBINE_COMMIT to the commit).
 set -u
 cd "$(dirname "$0")/.." || exit 1
-if [ $# -lt 2 ] || ! [ "$1" -ge 0 ] 2>/dev/null; then
-    echo "usage: bash scripts/queue_studies.sh SECONDS STUDY... (a study is a name or a file; the same command goes on)" >&2
+PYTHON=${PYTHON:-python3} LANES=${LANES:-1}
+if [ $# -lt 2 ] || ! [ "$1" -ge 0 ] 2>/dev/null || ! [ "$LANES" -ge 1 ] 2>/dev/null; then
+    echo "usage: [LANES=N] bash scripts/queue_studies.sh SECONDS STUDY... (a study is a name or a file; the same command goes on)" >&2
     exit 2
 fi
 wait_for=$1 && shift
+if twice=$(printf '%s\n' "$@" | sort -u | sed 's|.*/||; s|\.yaml$||' | sort | uniq -d) && [ -n "$twice" ]; then
+    echo "several of the studies are named $twice, and would be written into one folder: rename a file." >&2
+    exit 2
+fi
 export PACKED=${PACKED:-packed} PYTHONPATH="$PWD/src" PYTHONUNBUFFERED=1
-PYTHON=${PYTHON:-python3} LANES=${LANES:-1}
 ends=$(($(date +%s) + wait_for))
 mkdir -p runs/queue "$PACKED"
 
-at_work() { [ -f runs/queue/pid ] && kill -0 "$(cat runs/queue/pid)" 2>/dev/null; }
+at_work() { [ -f runs/queue/pid ] && kill -0 -- "-$(cat runs/queue/pid)" 2>/dev/null; } # any process of its group
 
 next() { # the first study that waits, taken off the list; nothing when none does
     flock runs/queue/list.lock sh -c 'head -n 1 runs/queue/waiting && sed -i 1d runs/queue/waiting'
@@ -36,21 +42,27 @@ next() { # the first study that waits, taken off the list; nothing when none doe
 put_back() { flock runs/queue/list.lock sh -c 'echo "$1" >>runs/queue/waiting' put_back "$1"; }
 
 lane() { # one study after another; each has a log, and a line in done.txt
-    local study name began code said leave reuse=()
+    local study name out began code said n leave left=$'\n' reuse=()
     if compgen -G 'results/*/study.json' >/dev/null; then reuse=(--reuse results); fi
     while study=$(next) && [ -n "$study" ]; do
-        name=$(basename "${study%.yaml}") began=$(date +%s)
-        grep -q "^$name: finished" runs/queue/done.txt && continue # whole already, thanks to another lane
+        grep -qxF "$study" runs/queue/whole && continue # finished in its own folder, by another lane
+        name=$(basename "${study%.yaml}") out=runs/$name began=$(date +%s) n=1
         exec {held}>"runs/queue/$name.lock" # closed, and so let go of, when this lane is done with it
-        flock -n "$held" || name=$name.second
-        leave=() && if grep -qvxF "$study" runs/queue/waiting; then leave=(--no-wait); fi # another study waits
-        "$PYTHON" -m recombine.cli run "$study" --out "runs/$name" --store runs/store "${reuse[@]}" "${leave[@]}" \
+        until flock -n "$held"; do
+            exec {held}>&-
+            n=$((n + 1))
+            exec {held}>"runs/queue/$name-$n.lock"
+        done
+        if [ $n -gt 1 ]; then out=runs/also/$name-$n name=$name-$n; fi
+        leave=() # once per study and lane: with nothing else to do, it waits
+        if [[ $left != *$'\n'"$study"$'\n'* ]] && grep -qvxF "$study" runs/queue/waiting; then leave=(--no-wait); fi
+        "$PYTHON" -m recombine.cli run "$study" --out "$out" --store runs/store "${reuse[@]}" "${leave[@]}" \
             >>"runs/queue/$name.log" 2>&1
         code=$?
         exec {held}>&-
         case $code in
-            0) said=finished ;;
-            75) said="left to another lane for now" && put_back "$study" ;;
+            0) said=finished && if [ $n -eq 1 ]; then echo "$study" >>runs/queue/whole; fi ;;
+            75) said="left to another lane for now" && left+=$study$'\n' && put_back "$study" ;;
             *) said="stopped with code $code" ;;
         esac
         echo "$name: $said after $(($(date +%s) - began)) s" >>runs/queue/done.txt
@@ -62,10 +74,20 @@ work() { # all lanes, until no study waits
     wait
 }
 
-if ! at_work; then
+if at_work; then
+    if [ "$(printf '%s\n' "$@")" != "$(cat runs/queue/given)" ]; then
+        echo "a queue is at work on $(paste -sd' ' runs/queue/given): give these to wait for it, or stop it first" \
+            "(kill -- -$(cat runs/queue/pid))." >&2
+        exit 2
+    fi
+else
     if [ ! -d runs/store ] && [ -f "$PACKED/store.tar.gz" ]; then tar xzf "$PACKED/store.tar.gz" -C runs || exit 1; fi
-    : >runs/queue/done.txt
-    printf '%s\n' "$@" >runs/queue/waiting
+    : >runs/queue/done.txt && : >runs/queue/whole
+    printf '%s\n' "$@" | tee runs/queue/given >runs/queue/waiting
+    if [ "$LANES" -gt 1 ] && [ -z "${OMP_NUM_THREADS:-}" ]; then
+        cores=$(($(nproc) / LANES))
+        export OMP_NUM_THREADS=$((cores > 0 ? cores : 1))
+    fi
     export -f next put_back lane work
     export PYTHON LANES
     # A session of its own, so that it outlives this command and the shell that gave it.
@@ -81,10 +103,14 @@ pack() { tar czf "$PACKED/.$1.partial" "${@:2}" && mv "$PACKED/.$1.partial" "$PA
 for facts in runs/*/study.json; do
     [ -f "$facts" ] || continue
     name=$(basename "$(dirname "$facts")")
-    case $name in *.second) continue ;; esac
     pack "$name" --exclude=report.html --exclude=store -C runs "$name"
 done
 pack logs -C runs queue
 cat runs/queue/done.txt
-for log in $(ls -t runs/queue/*.log | head -n "$LANES"); do echo "--- $log" && tail -c 800 "$log"; done
-if at_work; then echo "The queue goes on; the same command waits for it."; else echo "The queue is done."; fi
+failed=$(sed -n 's/: stopped with code .*//p' runs/queue/done.txt | sort -u)
+for name in $failed $(ls -t runs/queue/*.log | head -n "$LANES" | sed 's|.*/||; s|\.log$||'); do
+    echo "--- runs/queue/$name.log" && tail -c 800 "runs/queue/$name.log"
+done
+if at_work; then echo "The queue goes on; the same command waits for it." && exit 0; fi
+echo "The queue is done."
+[ -z "$failed" ]

@@ -118,7 +118,7 @@ def test_c2_a_short_run_in_which_neither_composes(
     assert found.finding is not None and found.finding.parts[0].state == state and found.verdict == expected
     assert ("too short to see it" in found.finding.parts[0].sentence) == (state == "open")
     (note,) = (text for text in found.limits if text.startswith("The published runs are longer"))
-    assert "VAE 38\u00a0%" in note if steps == 11_000 else "VQ-VAE" not in note
+    assert ("VAE 38\u00a0%" if steps == 11_000 else "VQ-VAE 84\u00a0% at its end, 28,500") in note
 
 
 def test_published_levels_at_our_length(tmp_path: Path) -> None:

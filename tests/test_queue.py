@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -55,7 +56,8 @@ def test_the_queue_goes_on_packs_and_is_taken_up_elsewhere(
     assert "The queue goes on" in queue(first, "0", "small.yaml", "no-such-study")
     said = queue(first, "300", "small.yaml", "no-such-study")
     assert "small: finished after" in said and "no-such-study: stopped with code 2" in said
-    assert "The queue is done." in said and said.startswith("0 ")
+    assert "The queue is done." in said and said.startswith("1 ")  # one has failed, and the end of its log is shown
+    assert "no study named 'no-such-study'" in said
     inside = names(first / "packed" / "small.tar.gz")
     assert "small/study.json" in inside and "small/results.parquet" in inside and "small/report.html" not in inside
     kept = names(first / "packed" / "store.tar.gz")
@@ -84,7 +86,7 @@ def test_two_lanes_work_at_a_time_and_take_what_waits(tmp_path: Path, small_stud
     assert "one: stopped with code 1" in queue(there, "60", "one", PYTHON=str(waits))
     # Given twice, a study is shared out between the lanes.
     said = queue(there, "60", "one", "one", PYTHON=str(waits), LANES="2")
-    assert "one: finished after" in said and "one.second: finished after" in said
+    assert "one: finished after" in said and "one-2: finished after" in said
 
 
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
@@ -98,20 +100,59 @@ def test_a_lane_does_not_wait_while_a_study_waits(tmp_path: Path, small_study: S
         'until_seen() { for _ in $(seq 200); do grep -q "$1" $2 && exit 0; sleep 0.1; done; exit 1; }\n'
         "case $name in\n"
         "  one) until_seen '^two' begun ;;\n"
-        '  one.second) [ "${*: -1}" = --no-wait ] && exit 75 ;;\n'
+        '  one-2) [ "${*: -1}" = --no-wait ] && exit 75 ;;\n'
         "  two) until_seen '^one: finished' runs/queue/done.txt ;;\n"
         "esac\n"
     )
     stands_in.chmod(0o755)
     said = queue(there, "60", "one", "one", "two", PYTHON=str(stands_in), LANES="2")
-    assert "one.second: left to another lane for now after" in said and "The queue is done." in said
-    assert "one: finished after" in said and "two: finished after" in said and "one.second: finished" not in said
+    assert "one-2: left to another lane for now after" in said and "The queue is done." in said
+    assert "one: finished after" in said and "two: finished after" in said and "one-2: finished" not in said
     begun = (there / "begun").read_text().splitlines()
-    assert sorted(begun) == ["one --no-wait", "one.second --no-wait", "two --no-wait"]  # and `one` is not run again
+    assert sorted(begun) == ["one --no-wait", "one-2 --no-wait", "two --no-wait"]  # and `one` is not run again
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
+def test_a_study_that_its_first_lane_left_ends_in_its_own_folder(tmp_path: Path, small_study: Study) -> None:
+    there = machine(tmp_path / "there", small_study)
+    # In place of Python: `one` leaves its last arm to its second, which then finishes; so `one` is to come again.
+    stands_in = there / "stands_in.sh"
+    stands_in.write_text(
+        "#!/usr/bin/env bash\n"
+        'name=$(basename "$6") && echo "$name" >>begun\n'
+        '[ "$name ${*: -1}" = "one --no-wait" ] && { sleep 1; exit 75; }\n'
+        "[ $name != one-2 ] || until grep -q left runs/queue/done.txt; do sleep 0.1; done\n"
+        "exit 0\n"
+    )
+    stands_in.chmod(0o755)
+    said = queue(there, "60", "one", "one", "two", PYTHON=str(stands_in), LANES="2")
+    assert "one: left to another lane for now after" in said and "one-2: finished after" in said
+    assert "one: finished after" in said and (there / "begun").read_text().split().count("one") == 2
 
 
 def test_a_wrong_call_is_told_how(tmp_path: Path, small_study: Study) -> None:
     there = machine(tmp_path / "there", small_study)
     for words in ((), ("small.yaml",), ("soon", "small.yaml"), ("10",)):
-        assert queue(there, *words).startswith("2 usage: bash scripts/queue_studies.sh SECONDS STUDY")
+        assert queue(there, *words).startswith("2 usage: [LANES=N] bash scripts/queue_studies.sh SECONDS STUDY")
+    assert "several of the studies are named small" in queue(there, "10", "small.yaml", "other/small.yaml")
+    assert queue(there, "10", "small.yaml", LANES="0").startswith("2 usage: ")
     assert not (there / "runs").exists()
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
+def test_another_list_is_refused_while_a_queue_is_at_work(tmp_path: Path, small_study: Study) -> None:
+    there = machine(tmp_path / "there", small_study)
+    sleeps = there / "sleeps.sh"
+    sleeps.write_text("#!/usr/bin/env bash\ntouch begun && sleep 60\n")
+    sleeps.chmod(0o755)
+    assert "The queue goes on" in queue(there, "1", "one", PYTHON=str(sleeps))
+    pid = int((there / "runs" / "queue" / "pid").read_text())
+    try:
+        said = queue(there, "1", "two", PYTHON=str(sleeps))
+        assert said.startswith(
+            f"2 a queue is at work on one: give these to wait for it, or stop it first (kill -- -{pid})"
+        )
+        os.kill(pid, signal.SIGTERM)  # the one process alone: what it began is still at work
+        assert queue(there, "1", "two", PYTHON=str(sleeps)).startswith("2 a queue is at work on one")
+    finally:
+        os.killpg(pid, signal.SIGKILL)

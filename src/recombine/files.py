@@ -4,6 +4,7 @@ A process killed at any moment leaves the old file or the new one, never half of
 full disk, a copy that stopped) is met with one sentence that says which file and what to do.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -110,4 +111,6 @@ def sync_folder(folder: Path) -> None:
 def cannot_write(path: Path, error: OSError) -> UserError:
     """The sentence for a full disk, a read-only folder and the like."""
     reason = error.strerror or str(error)
-    return UserError(f"cannot write {path} ({reason}); make room or choose another folder, then give the same command.")
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = "make room or choose another folder" if full else "choose another folder, or let this one be written to"
+    return UserError(f"cannot write {path} ({reason}); {advice}, then give the same command.")

@@ -146,7 +146,7 @@ def what_is_asked(study: StudyTable | None) -> str:
     if not levels or not factors:
         return (
             "A model is trained on some combinations of factors and asked for others. *Level-1* combinations differ in "
-            "one factor from all that it has seen, *level-2* in two."
+            "one factor from the nearest that it has seen, *level-2* in two."
         )
     names = join([factor["name"] for factor in factors])
     far = [code for code, level in levels.items() if level == FAR]
@@ -155,7 +155,7 @@ def what_is_asked(study: StudyTable | None) -> str:
     trained = sum(level == 0 for level in levels.values())
     return (
         f"Models are trained on {trained} of {len(levels)} combinations of {names} and asked for the others. *Level-1* "
-        f"combinations differ in one factor from all that was trained, *level-2* in two{one}."
+        f"combinations differ in one factor from the nearest that was trained, *level-2* in two{one}."
     )
 
 

@@ -97,6 +97,9 @@ def print_ledger(verdicts: Sequence[Verdict]) -> None:
             numbers = (published_text(verdict), ours_text(verdict), seeds)
             table.add_row(verdict.id, words, *numbers, word)
     console().print(table)
+    for verdict in verdicts:
+        if verdict.verdict != "untested" and (reasons := _reasons(verdict)):
+            console().print(f"{MARKS[verdict.verdict]} {verdict.id}: {reasons}", markup=False)
     for line in untested_lines(verdicts):
         console().print(f"{MARKS['untested']} {line}")
 

@@ -168,6 +168,10 @@ def published_then(arms: Mapping[str, Arm], curves: Mapping[str, str]) -> tuple[
         first, values = (column[0] for column in published_curves()[curves[label]])
         known = f"not known (its first point: {percent(values)} at {first:,.0f})" if share is None else percent(share)
         texts.append(f"{label} {known}" + ("" if same else f" at {step:,}"))
+    for label in curves:
+        if label in arms and label not in longer:
+            steps, values = published_curves()[curves[label]]
+            texts.append(f"{label} {percent(values[-1])} at its end, {int(steps[-1]):,}")
     ends = sorted({int(published_curves()[curves[label]][0][-1]) for label in longer})
     length = f"{ends[0]:,}" if len(ends) == 1 else f"{ends[0]:,} to {ends[-1]:,}"
     ours = f"{next(iter(longer.values())):,}; " if same else ""

@@ -113,7 +113,7 @@ def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure)
 
 
 def _alike(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> Part:
-    name = "they end up alike"
+    name = "both compose, and alike"
     for label, arm in arms.items():
         if not testing.learned(arm, measure, seeds):
             return Part(name, "open", f"{testing.not_learned(label, arm, measure, seeds)}.")

@@ -104,7 +104,7 @@ class Store:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = open(path, "ab")  # noqa: SIM115 (closed below)
         except OSError as error:
-            raise files.cannot_write(path, error) from error
+            raise files.cannot_write(self.folder, error) from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

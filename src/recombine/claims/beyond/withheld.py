@@ -200,7 +200,10 @@ def _ends(
         for one in lower
     ]
     said = (f"By seed: {'; '.join(spans)}.",) if spans else ()
-    return (f"Named right at the end: {'; '.join(texts)}.", *said)
+    return (
+        f"Named right over the last fifth of the evaluations, in all combinations never trained: {'; '.join(texts)}.",
+        *said,
+    )
 
 
 B11 = Question(
