@@ -39,6 +39,14 @@ def queue(folder: Path, *words: str, **settings: str) -> str:
     return f"{done.returncode} {done.stdout}{done.stderr}"
 
 
+def in_place_of_python(folder: Path, script: str) -> str:
+    """A program that the queue runs instead of Python: its sixth word is the folder of a study."""
+    path = folder / "stand_in.sh"
+    path.write_text(f"#!/usr/bin/env bash\n{script}")
+    path.chmod(0o755)
+    return str(path)
+
+
 def names(archive: Path) -> list[str]:
     with tarfile.open(archive) as packed:
         return packed.getnames()
@@ -71,21 +79,19 @@ def test_the_queue_goes_on_packs_and_is_taken_up_elsewhere(
 def test_two_lanes_work_at_a_time_and_take_what_waits(tmp_path: Path, small_study: Study) -> None:
     there = machine(tmp_path / "there", small_study)
     # In place of Python: a study that finishes once two were begun, and gives up when it stays alone.
-    waits = there / "waits.sh"
-    waits.write_text(
-        "#!/usr/bin/env bash\n"
+    stand_in = in_place_of_python(
+        there,
         'touch "begun-$(basename "$6")"\n'
         "for _ in $(seq 100); do [ $(ls begun-* | wc -l) -ge 2 ] && exit 0; sleep 0.1; done\n"
-        "exit 1\n"
+        "exit 1\n",
     )
-    waits.chmod(0o755)
-    said = queue(there, "60", "one", "two", "three", PYTHON=str(waits), LANES="2")
+    said = queue(there, "60", "one", "two", "three", PYTHON=stand_in, LANES="2")
     assert all(f"{name}: finished after" in said for name in ("one", "two", "three")) and "The queue is done." in said
     for begun in there.glob("begun-*"):
         begun.unlink()
-    assert "one: stopped with code 1" in queue(there, "60", "one", PYTHON=str(waits))
+    assert "one: stopped with code 1" in queue(there, "60", "one", PYTHON=stand_in)
     # Given twice, a study is shared out between the lanes.
-    said = queue(there, "60", "one", "one", PYTHON=str(waits), LANES="2")
+    said = queue(there, "60", "one", "one", PYTHON=stand_in, LANES="2")
     assert "one: finished after" in said and "one-2: finished after" in said
 
 
@@ -93,19 +99,17 @@ def test_two_lanes_work_at_a_time_and_take_what_waits(tmp_path: Path, small_stud
 def test_a_lane_does_not_wait_while_a_study_waits(tmp_path: Path, small_study: Study) -> None:
     there = machine(tmp_path / "there", small_study)
     # In place of Python: `one` ends once `two` was begun, its second has nothing to do, and `two` ends after `one`.
-    stands_in = there / "stands_in.sh"
-    stands_in.write_text(
-        "#!/usr/bin/env bash\n"
+    stand_in = in_place_of_python(
+        there,
         'name=$(basename "$6") && echo "$name ${*: -1}" >>begun\n'
         'until_seen() { for _ in $(seq 200); do grep -q "$1" $2 && exit 0; sleep 0.1; done; exit 1; }\n'
         "case $name in\n"
         "  one) until_seen '^two' begun ;;\n"
         '  one-2) [ "${*: -1}" = --no-wait ] && exit 75 ;;\n'
         "  two) until_seen '^one: finished' runs/queue/done.txt ;;\n"
-        "esac\n"
+        "esac\n",
     )
-    stands_in.chmod(0o755)
-    said = queue(there, "60", "one", "one", "two", PYTHON=str(stands_in), LANES="2")
+    said = queue(there, "60", "one", "one", "two", PYTHON=stand_in, LANES="2")
     assert "one-2: left to another lane for now after" in said and "The queue is done." in said
     assert "one: finished after" in said and "two: finished after" in said and "one-2: finished" not in said
     begun = sorted((there / "begun").read_text().splitlines())
@@ -117,16 +121,14 @@ def test_a_lane_does_not_wait_while_a_study_waits(tmp_path: Path, small_study: S
 def test_a_study_that_its_first_lane_left_ends_in_its_own_folder(tmp_path: Path, small_study: Study) -> None:
     there = machine(tmp_path / "there", small_study)
     # In place of Python: `one` leaves its last arm to its second, which then finishes; so `one` is to come again.
-    stands_in = there / "stands_in.sh"
-    stands_in.write_text(
-        "#!/usr/bin/env bash\n"
+    stand_in = in_place_of_python(
+        there,
         'name=$(basename "$6") && echo "$name" >>begun\n'
         '[ "$name ${*: -1}" = "one --no-wait" ] && { sleep 1; exit 75; }\n'
         "[ $name != one-2 ] || until grep -q left runs/queue/done.txt; do sleep 0.1; done\n"
-        "exit 0\n"
+        "exit 0\n",
     )
-    stands_in.chmod(0o755)
-    said = queue(there, "60", "one", "one", "two", PYTHON=str(stands_in), LANES="2")
+    said = queue(there, "60", "one", "one", "two", PYTHON=stand_in, LANES="2")
     assert "one: left to another lane for now after" in said and "one-2: finished after" in said
     assert "one: finished after" in said and (there / "begun").read_text().split().count("one") == 2
 
@@ -143,17 +145,15 @@ def test_a_wrong_call_is_told_how(tmp_path: Path, small_study: Study) -> None:
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
 def test_another_list_is_refused_while_a_queue_is_at_work(tmp_path: Path, small_study: Study) -> None:
     there = machine(tmp_path / "there", small_study)
-    sleeps = there / "sleeps.sh"
-    sleeps.write_text("#!/usr/bin/env bash\ntouch begun && sleep 60\n")
-    sleeps.chmod(0o755)
-    assert "The queue goes on" in queue(there, "1", "one", PYTHON=str(sleeps))
+    stand_in = in_place_of_python(there, "sleep 60\n")
+    assert "The queue goes on" in queue(there, "1", "one", PYTHON=stand_in)
     pid = int((there / "runs" / "queue" / "pid").read_text())
     try:
-        said = queue(there, "1", "two", PYTHON=str(sleeps))
+        said = queue(there, "1", "two", PYTHON=stand_in)
         assert said.startswith(
             f"2 a queue is at work on one: give these to wait for it, or stop it first (kill -- -{pid})"
         )
         os.kill(pid, signal.SIGTERM)  # the one process alone: what it began is still at work
-        assert queue(there, "1", "two", PYTHON=str(sleeps)).startswith("2 a queue is at work on one")
+        assert queue(there, "1", "two", PYTHON=stand_in).startswith("2 a queue is at work on one")
     finally:
         os.killpg(pid, signal.SIGKILL)

@@ -95,11 +95,11 @@ def judge_withheld(studies: Mapping[str, StudyTable], measure: Measure) -> Found
 
 def _first_seen(study: StudyTable, studies: Mapping[str, StudyTable]) -> str:
     """What the study says that the comparison was written on, where this one is its test."""
-    if study.name == WITHHELD:
+    if study.name == WITHHELD or WITHHELD not in studies:
         return ""
     try:
         first = judge_withheld({name: table for name, table in studies.items() if name != AGAIN}, Measure())
-    except (KeyError, Untested):  # it, or the arm that it is compared with, was not given
+    except Untested:  # the arm that it is compared with was not given
         return ""
     own = [_short(one) for one in first.contrasts if one.label in first.ours_of]
     steps = max(arm.steps for arm in first.studies[0].arms)
