@@ -45,6 +45,18 @@ def batch(members: int = 1, size: int = 8):
     return x, draws(8, members).integers(2, size, 1).float()
 
 
+def test_the_gradient_of_chosen_tokens_is_a_gathers():
+    """What a GPU takes in its place: the same tokens, and the sum of all that each of them was chosen for."""
+    x = draws(1, 2).normal(3, 9, 4).requires_grad_()
+    chosen = draws(2, 2).integers(9, 3, 40)  # most of the 9 several times
+    weights = draws(3, 2).normal(120, 1, 4)
+    taken = mar.Chosen.apply(x, chosen).flatten(1, 2)[:, :, None]
+    assert torch.equal(taken, mar.rows(x, chosen))
+    grads = [torch.autograd.grad((one * weights).sum(), x)[0] for one in (taken, mar.rows(x, chosen))]
+    torch.testing.assert_close(*grads)
+    assert torch.autograd.gradcheck(lambda own: mar.Chosen.apply(own, chosen), x.detach().double().requires_grad_())
+
+
 # The mask ratio
 
 

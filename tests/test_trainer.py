@@ -232,6 +232,25 @@ def test_the_cuda_graph_takes_the_steps_the_cpu_takes(name):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_gpu_takes_the_same_steps_again(name):
+    """To the bit, in images enough that sums in another order would show."""
+    given = data(name)
+    runs = [
+        Trainer(
+            generator(name, [0, 1]).to("cuda"),
+            TrainingData(given.x.cuda(), None, given.cond.cuda()),
+            TrainingSettings(size="xs", batch=64, steps=100),
+        )
+        for _ in range(2)
+    ]
+    for run in runs:
+        run.run(100)
+    assert all(torch.equal(one.weights, two.weights) for one, two in zip(*(run.flats for run in runs), strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 def test_weights_in_fewer_bits_follow_the_others():
     device = Trainer(
         generator("dit-flow", [0, 1]).to("cuda"),

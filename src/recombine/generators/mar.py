@@ -14,7 +14,7 @@ Shapes: M members, B batch, T tokens, C channels of a token, D width, R tokens h
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -177,7 +177,30 @@ class MAR(MaskedLatents):
 
 def rows(x: Tensor, chosen: Tensor) -> Tensor:
     """Tokens number `chosen` (M, B, R) of x (M, B, T, C), as images of one token each: (M, B * R, 1, C)."""
-    return x.gather(2, chosen[..., None].expand(-1, -1, -1, x.shape[-1])).flatten(1, 2)[:, :, None]
+    taken = Chosen.apply(x, chosen) if x.is_cuda and x.requires_grad else _gather(x, chosen)
+    return taken.flatten(1, 2)[:, :, None]
+
+
+def _gather(x: Tensor, chosen: Tensor) -> Tensor:
+    return x.gather(2, chosen[..., None].expand(-1, -1, -1, x.shape[-1]))
+
+
+class Chosen(torch.autograd.Function):
+    """A gather whose gradient is a product: (M, B, T, R) ones and zeros times (M, B, R, C). A token is chosen several
+    times, and on a GPU a gather's own gradient adds these up in an order that is another from run to run, so that no
+    run could be made again to the last digit."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, chosen: Tensor) -> Tensor:
+        ctx.save_for_backward(chosen)
+        ctx.tokens = x.shape[2]
+        return _gather(x, chosen)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (chosen,) = ctx.saved_tensors
+        own = chosen[:, :, None] == torch.arange(ctx.tokens, device=chosen.device)[:, None]
+        return own.to(grads[0].dtype) @ grads[0], None
 
 
 def _normal_cdf(x: float) -> float:
