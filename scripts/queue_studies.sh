@@ -13,8 +13,8 @@
 # its kernels are small and while it judges (benchmarks/LOG.md says what that gains, measured with NVIDIA's multi-process
 # service at work: `nvidia-cuda-mps-control -d`, which this script does not start). The cores are divided between lanes
 # (OMP_NUM_THREADS, where it is not set). A study given twice is shared out: two lanes take its arms in turn, and the
-# second writes into runs/also, which is not packed. A lane with nothing left to take of a study does not wait for the
-# other while another study waits: it takes that one, and comes back later.
+# second writes into runs/also, which is packed while the first has not finished. A lane with nothing left to take of a
+# study does not wait for the other while another study waits: it takes that one, and comes back later.
 #
 # Run it in the root of the project, or of a copy without its history (then set RECOMBINE_COMMIT to the commit).
 set -u
@@ -104,6 +104,12 @@ for facts in runs/*/study.json; do
     [ -f "$facts" ] || continue
     name=$(basename "$(dirname "$facts")")
     pack "$name" --exclude=report.html --exclude=store -C runs "$name"
+done
+for facts in runs/also/*/study.json; do # finished by the second lane, while the first has not come back to it
+    copy=$(basename "$(dirname "$facts")")
+    if [ -f "$facts" ] && [ ! -f "runs/${copy%-*}/study.json" ]; then
+        pack "${copy%-*}" --exclude=report.html --transform="s|^$copy|${copy%-*}|" -C runs/also "$copy"
+    fi
 done
 pack logs -C runs queue
 cat runs/queue/done.txt

@@ -133,6 +133,30 @@ def test_a_study_that_its_first_lane_left_ends_in_its_own_folder(tmp_path: Path,
     assert "one: finished after" in said and (there / "begun").read_text().split().count("one") == 2
 
 
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
+def test_what_the_second_lane_finished_is_packed(tmp_path: Path, small_study: Study) -> None:
+    """Where time is over before the first lane comes back to the study that it left."""
+    there = machine(tmp_path / "there", small_study)
+    stand_in = in_place_of_python(
+        there,
+        'name=$(basename "$6") && mkdir -p "$6"\n'
+        "case $name in\n"
+        "  my-one) until [ -d runs/also/my-one-2 ]; do sleep 0.1; done; exit 75 ;;\n"
+        "  my-one-2) until grep -q left runs/queue/done.txt; do sleep 0.1; done; echo {} >$6/study.json ;;\n"
+        "  *) sleep 60 ;;\n"
+        "esac\n",
+    )
+    said = queue(there, "5", "my-one", "my-one", "long", "longer", PYTHON=stand_in, LANES="2")
+    os.killpg(int((there / "runs" / "queue" / "pid").read_text()), signal.SIGKILL)
+    assert "my-one: left to another lane for now" in said and "my-one-2: finished" in said and "goes on" in said
+    assert names(there / "packed" / "my-one.tar.gz") == ["my-one", "my-one/study.json"]
+    (there / "runs" / "my-one" / "study.json").write_text("{}")  # once the first has finished, its own is packed
+    (there / "runs" / "my-one" / "results.parquet").write_text("")
+    (there / "runs" / "queue" / "pid").unlink()
+    queue(there, "5", "my-one", PYTHON=in_place_of_python(there, "exit 0\n"))
+    assert "my-one/results.parquet" in names(there / "packed" / "my-one.tar.gz")
+
+
 def test_a_wrong_call_is_told_how(tmp_path: Path, small_study: Study) -> None:
     there = machine(tmp_path / "there", small_study)
     for words in ((), ("small.yaml",), ("soon", "small.yaml"), ("10",)):
