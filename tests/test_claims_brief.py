@@ -42,6 +42,12 @@ def test_a_line_for_each_finding_with_both_counts() -> None:
     assert "right and valid +4 (\u22124 to +12), named right +8 (+0.9 to +15), published +43 points." in found[3]
 
 
+def test_dependence_by_what_is_drawn_without_and_with_it() -> None:
+    (found,) = lines("dependent")
+    assert found.startswith("- **Factors that go together in what it sees** ([B2](#b2) dependence costs). Of 27 ")
+    assert "; level-2 goes from 48\u00a0% (" in found and found.endswith(" for MaskGIT.")
+
+
 @pytest.mark.parametrize(
     ("names", "count"), [(("conditioning",), 1), (("spread",), 0), (("rendering", "bridge"), 2), (("loud",), 2)]
 )

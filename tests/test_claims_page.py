@@ -123,6 +123,24 @@ def test_how_a_study_was_run_is_folded_and_what_it_lacks_is_not(planted: Path, t
     assert inside.startswith("[jepa](jepa): `recombine run jepa") and inside.endswith("\n\n</details>\n")
 
 
+def test_it_says_where_arms_were_trained_that_were_put_together_elsewhere(planted: Path, tmp_path: Path) -> None:
+    shutil.copytree(planted / "results" / "jepa", tmp_path / "jepa")
+    path = tmp_path / "jepa" / "study.json"
+    facts = json.loads(path.read_text())
+    for arm in facts["arms"].values():
+        arm |= {"hardware": facts["hardware"], "taken_from": "jepa"}
+
+    def told() -> str:
+        path.write_text(json.dumps(facts))
+        studies = open_studies([tmp_path / "jepa"])
+        return page_text(make_ledger(studies), studies, tmp_path).partition("## How the studies were run")[2]
+
+    assert "torch 2.13.0, an invented GPU, " in told() and "put together" not in told()
+    facts["hardware"] = {"device": "cpu", "cores": 2, "machine": "x86_64"}
+    assert "trained on an invented GPU, put together with torch 2.13.0 on 2 x86_64 CPU cores, " in told()
+    assert f"without the {len(facts['arms'])} arms taken over from an earlier run of it." in told()
+
+
 def test_like_stands_beside_like() -> None:
     """The papers count what a probe names right: so counted, our number stands beside theirs. And what each arm has."""
     verdicts = {one.id: one for one in make_ledger(open_studies([ROOT / "results" / "conditioning"]))}

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from planted import DISCRETE, JEPA, OBJECTIVES, REPRODUCED, Plan, plant, study_of
+from planted_beyond import of_library, plant_shares
 from recombine.claims import jepa, ladder, tokenizer
 from recombine.claims.ledger import ask, open_studies
 from recombine.studies.results import write_results
@@ -89,6 +90,49 @@ def test_runs_that_were_trained_on_are_no_second_sample(tmp_path: Path) -> None:
     found = ask(tokenizer.CLAIM, open_studies([short, long]))
     assert any("study objectives: " in text and "the same runs up to step 30,000)" in text for text in found.evidence)
     assert any(text.startswith("By the probe alone ") and "equal within 10 points" in text for text in found.limits)
+
+
+def test_runs_that_were_trained_on_but_for_one(tmp_path: Path) -> None:
+    """Most of a ladder goes on and one rung was trained again: it says which."""
+    arms = {name: OBJECTIVES.resolved()["arms"][name] for name in ("maskgit", "givt", "mar", "dit-vq")}
+    short, long = (
+        Study.model_validate(
+            OBJECTIVES.resolved()
+            | {
+                "name": name,
+                "arms": {arm: own | {"training": own["training"] | {"steps": steps}} for arm, own in arms.items()},
+            }
+        )
+        for name, steps in (("objectives", 30_000), ("objectives-long", 60_000))
+    )
+    plans = {name: REPRODUCED["objectives"][name] for name in arms}
+    folders = [plant(tmp_path / study.name, study, plans) for study in (short, long)]
+    rows = {row_of(row): row for row in pq.read_table(folders[1] / "results.parquet").to_pylist()}
+    cut = pq.read_table(folders[0] / "results.parquet").to_pylist()
+    for row in cut:
+        same = rows.get(row_of(row), {}) if row["arm"] != "mar" else {}
+        row |= {name: value for name, value in same.items() if name not in ("study", "loss")}
+    write_results(folders[0], cut)
+    found = ask(ladder.CLAIM, open_studies(folders))
+    (beside,) = (text for text in found.evidence if "study objectives: " in text)
+    assert beside.endswith("the same runs up to step 30,000, but for MAR).")
+    turned = found.finding
+    assert turned is not None and turned.study.name == "objectives-long"
+
+
+def test_a_categorical_model_that_composes_elsewhere_counts(tmp_path: Path) -> None:
+    """In a world where other combinations are trained: against the general wording, if nothing else is turned there."""
+    first = plant(tmp_path / "objectives", OBJECTIVES, REPRODUCED["objectives"])
+    for name, expected in (("maskgit-0", "partly"), ("maskgit-3", "reproduced"), ("dit-0", "reproduced")):
+
+        def share(arm: str, text: str, level: int, seed: int, high: str = name) -> float:
+            return 0.97 if level == 0 else 0.8 if arm == high else 0.02
+
+        there = plant_shares(tmp_path / name, of_library("dependent"), share, evaluations=5)
+        found = ask(ladder.CLAIM, open_studies([first, there]))
+        assert found.verdict == expected
+        named = [text for text in found.limits if "maskgit-0 (dependent, 20 of 27 combinations trained) 80" in text]
+        assert bool(named) is (expected == "partly")
 
 
 def row_of(row: dict[str, Any]) -> tuple[Any, ...]:

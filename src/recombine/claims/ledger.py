@@ -117,16 +117,19 @@ def _beside(claim: Claim, first: Finding, others: Sequence[Finding]) -> list[str
 
 
 def _sample(one: Finding, first: Finding) -> str:
-    """How many seeds a finding has; and where its runs are those of the first, cut short or trained on, or have its
-    seeds, that it is no second sample."""
+    """How many seeds a finding has; and where most of its runs are those of the first, cut short or trained on, or all
+    have its seeds, that it is no second sample."""
     plain = f"{one.ours.n} seeds"
     if one.study.is_plane:
         return plain
     arms, known = (arms_named(found.study, found.arms.values()) for found in (one, first))
-    if all(any(goes_on(arm, other) for other in known) for arm in arms):
-        return f"the same runs, trained on to step {max(arm.steps for arm in arms):,}"
-    if all(any(goes_on(other, arm) for other in known) for arm in arms):
-        return f"the same runs up to step {max(arm.steps for arm in arms):,}"
+    labels = {name: label for label, name in one.arms.items()}
+    longer = [labels[arm.name] for arm in arms if not any(goes_on(arm, other) for other in known)]
+    shorter = [labels[arm.name] for arm in arms if not any(goes_on(other, arm) for other in known)]
+    for others, words in ((longer, ", trained on to"), (shorter, " up to")):
+        if 2 * len(others) < len(arms):
+            but = f", but for {join(others)}" if others else ""
+            return f"the same runs{words} step {max(arm.steps for arm in arms):,}{but}"
     seeds = [set.intersection(*(set(arm.seeds) for arm in own)) for own in (arms, known)]
     return f"{plain} of the same numbers" if seeds[0] == seeds[1] else plain
 

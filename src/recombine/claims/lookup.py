@@ -27,6 +27,9 @@ beside."""
 CONTROLS = ("discrete",)
 """Studies whose categorical models count against C1 if they compose."""
 
+WORLDS = ("dependent", "coverage", "coverage-values-2", "coverage-values-3", "coverage-values-4")
+"""Studies of other worlds or splits, in which a categorical model that composes counts against C1's general wording."""
+
 SEARCHES = ("jepa-confirm", "jepa-layers")
 """Studies whose JEPA arms are asides of C4: other settings that were tried. Not the search itself, `jepa`: the best of
 many tries counts where fresh seeds confirm it."""

@@ -6,6 +6,7 @@ Everything in RESULTS.md follows from the studies' folders: the same tables give
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from recombine.claims.asking import without_own
 from recombine.claims.beyond import questions, sections
@@ -333,14 +334,11 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
     for name in sorted(studies):
         study = studies[name]
         facts = study.finished.facts
-        versions, machine = study.finished.part("versions"), study.finished.part("hardware")
         seconds, taken = _own_seconds(study)
-        device = machine.get("gpu") or f"{machine.get('cores', '?')} {machine.get('machine', '')} CPU cores"
         said = [
             f"`{facts.get('command') or 'command not recorded'}`",
             f"code {join(_codes(study))}",
-            f"torch {versions.get('torch') or 'not recorded'}",
-            str(device),
+            _machines(study),
             *([duration(seconds) + taken] if seconds is not None else []),
         ]
         used = "" if name in _read_from() else " No claim is judged from it."
@@ -349,6 +347,23 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
         title = f"{mark(run_anchor(name))}<b>{name}</b>: {_extent(study)}.{used}{missing}"
         parts += folded([f"[{name}]({relative(study.folder, home)}): {', '.join(said)}.{own}"], title)
     return "\n\n".join(parts)
+
+
+def _machines(study: StudyTable) -> str:
+    """What the study was finished on and, where that was another machine, what its arms were trained on."""
+
+    def named(machine: Mapping[str, Any]) -> str:
+        return str(machine.get("gpu") or f"{machine.get('cores', '?')} {machine.get('machine', '')} CPU cores")
+
+    here = named(study.finished.part("hardware"))
+    torch = f"torch {study.finished.part('versions').get('torch') or 'not recorded'}"
+    arms = [entry.get("hardware") for entry in study.finished.part("arms").values() if isinstance(entry, dict)]
+    there = list(dict.fromkeys(named(machine) for machine in arms if isinstance(machine, dict)))
+    return (
+        f"{torch}, {here}"
+        if there in ([], [here])
+        else f"trained on {join(there)}, put together with {torch} on {here}"
+    )
 
 
 def _own_seconds(study: StudyTable) -> tuple[float | None, str]:
@@ -363,11 +378,10 @@ def _own_seconds(study: StudyTable) -> tuple[float | None, str]:
         if isinstance(arm, dict) and arm.get("taken_from")
     }
     own = total - sum(float(seconds.get(f"arm {name}") or 0) for name in taken)
-    others = join(sorted(set(taken.values()))) if taken else ""
-    return (
-        own,
-        f" without the {len(taken)} arm{'' if len(taken) == 1 else 's'} taken over from {others}" if taken else "",
-    )
+    if not taken:
+        return own, ""
+    others = join(sorted({"an earlier run of it" if one == study.name else one for one in taken.values()}))
+    return own, f" without the {len(taken)} arm{'' if len(taken) == 1 else 's'} taken over from {others}"
 
 
 def _codes(study: StudyTable) -> list[str]:

@@ -175,9 +175,10 @@ def published_then(arms: Mapping[str, Arm], curves: Mapping[str, str]) -> tuple[
     ends = sorted({int(published_curves()[curves[label]][0][-1]) for label in longer})
     length = f"{ends[0]:,}" if len(ends) == 1 else f"{ends[0]:,} to {ends[-1]:,}"
     ours = f"{next(iter(longer.values())):,}; " if same else ""
+    whose = "runs" if all(label in longer for label in arms if label in curves) else f"runs of {join(list(longer))}"
     return (
-        f"The published runs are longer ({length} steps). At as many steps as here ({ours}a step need not be the same "
-        f"work) they have, interpolated and counted by a probe alone: {', '.join(texts)}.",
+        f"The published {whose} are longer ({length} steps). At as many steps as here ({ours}a step need not be the "
+        f"same work) the published have, interpolated and counted by a probe alone: {', '.join(texts)}.",
     )
 
 

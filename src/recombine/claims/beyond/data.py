@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import SHARED, Found, Gains, Line, Numbers, Over, Question, together
-from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, over_codes
+from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, mean_text, over_codes
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, column_there, share_text
 from recombine.claims.verdicts import Threshold, Untested
@@ -67,10 +67,17 @@ def judge_dependent(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
     answer = f"{lead(tone)}: at the strongest dependence ({strongest:g}) against none, level-2 is {listing(apart)}"
     if seldom:
         answer += f"; the {len(rare)} rarest trained compositions are {listing(seldom, ', rare')}"
+    levels = study.finished.levels_of[first.name].values()
+    trained = f"Of {len(levels)} combinations {sum(level == 0 for level in levels)} are trained"
+    from_to = [
+        f"from {mean_text(without)} to {mean_text(strong)} for {one.label}"
+        for one in apart
+        for strong, without in (pairs[one.label],)
+    ]
     axis = "strength of the dependence"
     return Found(
         studies=(study,),
-        answer=f"{answer}.",
+        answer=f"{answer}. {trained}; level-2 goes {join(from_to)}.",
         word=word,
         tone=tone,
         contrasts=contrasts,
