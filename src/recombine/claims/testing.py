@@ -175,9 +175,13 @@ def published_then(arms: Mapping[str, Arm], curves: Mapping[str, str]) -> tuple[
     ends = sorted({int(published_curves()[curves[label]][0][-1]) for label in longer})
     length = f"{ends[0]:,}" if len(ends) == 1 else f"{ends[0]:,} to {ends[-1]:,}"
     ours = f"{next(iter(longer.values())):,}; " if same else ""
-    whose = "runs" if all(label in longer for label in arms if label in curves) else f"runs of {join(list(longer))}"
+    whose = f"runs of {join(list(longer))} are"
+    if all(label in longer for label in arms if label in curves):
+        whose = "runs are"
+    elif len(longer) == 1:
+        whose = f"run of {next(iter(longer))} is"
     return (
-        f"The published {whose} are longer ({length} steps). At as many steps as here ({ours}a step need not be the "
+        f"The published {whose} longer ({length} steps). At as many steps as here ({ours}a step need not be the "
         f"same work) the published have, interpolated and counted by a probe alone: {', '.join(texts)}.",
     )
 
