@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from recombine.errors import UserError
 from recombine.runner import run_study
@@ -15,6 +16,7 @@ from recombine.studies.monitors import read_monitors
 from recombine.studies.quality_table import read_quality
 from recombine.studies.results import read_results
 from recombine.studies.spec import Study, load_study
+from recombine.studies.store import Store
 from recombine.training import Trainer
 
 LIBRARY = Path(__file__).parent.parent / "results"
@@ -59,6 +61,35 @@ def test_what_a_folder_has_is_not_trained_again(
         again = made[f"{name}-again"]
         assert again.pop("taken_from") == "small"
         assert again == first[name]
+
+
+def test_arms_of_a_gpu_are_put_together_without_one(
+    small_study: Study,
+    finished: Path,
+    shared_store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where the store has all of them; one that lacks is no reason to mix precisions, and all are trained here."""
+    kept = Store(Path(shutil.copytree(shared_store, tmp_path / "store", ignore=shutil.ignore_patterns("weights-*"))))
+    own = [json.loads((path / "recipe.json").read_text()) for path in kept.folder.glob("arm-*[0-9a-f]")]
+    for recipe in own:
+        there = recipe | {"dtype": "torch.bfloat16"}
+        kept.save("arm", there, *kept.load("arm", recipe, torch.device("cpu")))
+        shutil.rmtree(kept.folder / f"arm-{kept.key('arm', recipe)}")
+
+    def begin(*_: Any) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(arms, "make_trainer", begin)
+    run_study(small_study, tmp_path / "out", kept.folder, "cpu")
+    assert "the store has all arms as a GPU has trained them" in capsys.readouterr().out
+    assert (tmp_path / "out" / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
+    shutil.rmtree(kept.folder / f"arm-{kept.key('arm', own[0] | {'dtype': 'torch.bfloat16'})}")
+    with pytest.raises(InterruptedError):
+        run_study(small_study, tmp_path / "again", kept.folder, "cpu")
+    assert "as a GPU has trained them" not in capsys.readouterr().out
 
 
 def test_a_folder_of_studies_gives_what_it_can(

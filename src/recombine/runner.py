@@ -26,7 +26,7 @@ from recombine.studies.monitors import write_monitors
 from recombine.studies.outside import check_outside
 from recombine.studies.quality_table import write_quality
 from recombine.studies.results import write_results
-from recombine.studies.reuse import take_over
+from recombine.studies.reuse import as_trained, take_over
 from recombine.studies.sharing import share_out
 from recombine.studies.spec import AnyStudy, RenderingStudy
 from recombine.studies.store import Store, claim_folder
@@ -66,6 +66,7 @@ def run_study(
     with claim_folder(out, study.hash, study.name):
         setting = stages.open_setting(study, Store(kept), chosen)
         take_over(setting, reuse)
+        setting = as_trained(setting)
         fitted, (probe, probe_facts) = stages.fit_tokenizers_and_probe(setting)
         judge, judge_facts, judge_recipe = stages.calibrate_judge(setting, probe, fitted)
         ceilings = stages.measure_ceilings(setting, judge, fitted)

@@ -104,7 +104,7 @@ def arm_recipe(setting: Setting, arm: Arm, tokenizer: dict[str, Any], judge: dic
         "judge": judge,
         "judging": setting.study.judging.model_dump(mode="json"),
         "arm": arm.model_dump(mode="json"),
-        "dtype": str(arm.training.dtype(setting.device)),
+        "dtype": str(arm.training.dtype(setting.trained_on or setting.device)),
     }
 
 

@@ -58,6 +58,23 @@ def take_over(setting: Setting, folders: Sequence[Path], tell: Callable[[str], N
             tell(f"from {given}: {'all that it could give is in the store already' if any_equal else none}")
 
 
+def as_trained(setting: Setting) -> Setting:
+    """On a machine without a GPU, the setting in which the arms are those of a GPU, if the store has all of them and
+    they differ from what would be trained here (by the precision that `auto` takes). Not some of them: arms of one
+    study are compared with each other."""
+    if setting.device.type == "cuda":
+        return setting
+    gpu = torch.device("cuda")
+
+    def has_all(device: torch.device) -> bool:
+        return all(setting.store.has("arm", recipe) for recipe in _recipes(setting, lambda _: device).values())
+
+    if has_all(setting.device) or not has_all(gpu):
+        return setting
+    say("the store has all arms as a GPU has trained them: the study is put together from these")
+    return replace(setting, trained_on=gpu)
+
+
 def _studies_in(folder: Path) -> list[Path]:
     """The folder itself, or where it holds folders of studies, those of them whose arms can be reused."""
     if not folder.is_dir():

@@ -47,6 +47,7 @@ class Setting:
     store: Store
     device: torch.device
     seconds: dict[str, float]  # that each stage took, by whichever run made it
+    trained_on: torch.device | None = None  # where the arms were trained, if not here: see reuse.as_trained
 
 
 def open_setting(study: Study, store: Store, device: torch.device) -> Setting:
