@@ -100,16 +100,17 @@ while at_work && [ "$(date +%s)" -lt "$ends" ]; do sleep 1; done
 # Whole or not at all: an archive that a kill cut short must not replace a good one.
 pack() { tar czf "$PACKED/.$1.partial" "${@:2}" && mv "$PACKED/.$1.partial" "$PACKED/$1.tar.gz"; }
 [ -d runs/store ] && pack store --exclude='weights-*' --exclude='*.work' --exclude='.*' -C runs store
+for facts in runs/also/*/study.json; do # finished by a second lane; what the first finished comes after, in its place
+    copy=$(basename "$(dirname "$facts")") && name=${copy%-*}
+    if [ ! -f "$facts" ] || [ -f "runs/$name/study.json" ]; then continue; fi
+    as_own=$(mktemp -d) && cp -r "runs/also/$copy" "$as_own/$name"
+    pack "$name" --exclude=report.html -C "$as_own" "$name"
+    rm -r "$as_own"
+done
 for facts in runs/*/study.json; do
     [ -f "$facts" ] || continue
     name=$(basename "$(dirname "$facts")")
     pack "$name" --exclude=report.html --exclude=store -C runs "$name"
-done
-for facts in runs/also/*/study.json; do # finished by the second lane, while the first has not come back to it
-    copy=$(basename "$(dirname "$facts")")
-    if [ -f "$facts" ] && [ ! -f "runs/${copy%-*}/study.json" ]; then
-        pack "${copy%-*}" --exclude=report.html --transform="s|^$copy|${copy%-*}|" -C runs/also "$copy"
-    fi
 done
 pack logs -C runs queue
 cat runs/queue/done.txt

@@ -44,8 +44,9 @@ def test_a_line_for_each_finding_with_both_counts() -> None:
 
 def test_dependence_by_what_is_drawn_without_and_with_it() -> None:
     (found,) = lines("dependent")
-    assert found.startswith("- **Factors that go together in what it sees** ([B2](#b2) dependence costs). Of 27 ")
-    assert "; level-2 goes from 48\u00a0% (" in found and found.endswith(" for MaskGIT.")
+    assert found.startswith("- **Factors that go together in what it sees** ([B2](#b2) dependence costs). In a ")
+    assert "27 combinations, 20 of them trained" in found and "to the strongest, from 48\u00a0% (" in found
+    assert found.endswith(" for MaskGIT (11,000 steps).")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_the_page_tells_least_and_most_and_all(tmp_path: Path) -> None:
     verdicts, *_ = write_page(tmp_path / "RESULTS.md", [folder])
     text = (tmp_path / "RESULTS.md").read_text()
     assert f"## {TITLE}" in text and "(#quality-beside-composition)" in text
-    assert "<summary>All numbers of objectives</summary>\n\n**Of trained combinations:** " in text
+    assert "<summary>The numbers of objectives</summary>\n\n**Of trained combinations:** " in text
     assert (
         "**Of trained combinations:** Fréchet distance 0.20 (`maskgit`) to 0.60 (`dit-vq`), fresh images 0.50" in text
     )

@@ -131,7 +131,11 @@ def test_a_categorical_model_that_composes_elsewhere_counts(tmp_path: Path) -> N
         there = plant_shares(tmp_path / name, of_library("dependent"), share, evaluations=5)
         found = ask(ladder.CLAIM, open_studies([first, there]))
         assert found.verdict == expected
-        named = [text for text in found.limits if "maskgit-0 (dependent, 20 of 27 combinations trained) 80" in text]
+        named = [
+            text
+            for text in found.limits
+            if "maskgit-0 of the study dependent (20 of 27 combinations trained) 80" in text
+        ]
         assert bool(named) is (expected == "partly")
 
 

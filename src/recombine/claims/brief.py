@@ -40,9 +40,9 @@ def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> list[s
         lines.append(f"**What it is told** {_chips([told['C3']])}. {_shares(told['C3'])}")
     if "B11" in found:
         lines.append(f"**What is withheld from it at times** {_chips([found['B11']])}. {_each(found['B11'])}")
-    if "B2" in found:
-        last = found["B2"].text.rsplit(". ", 1)[-1]
-        lines.append(f"**Factors that go together in what it sees** {_chips([found['B2']])}. {last}")
+    if "B2" in found and found["B2"].found is not None:
+        said = found["B2"].found.in_brief
+        lines.append(f"**Factors that go together in what it sees** {_chips([found['B2']])}. {said}")
     jepa: list[Verdict | Entry] = [told["C4"]] if "C4" in told else []
     jepa += [found["B7"]] if "B7" in found else []
     if jepa:

@@ -123,13 +123,15 @@ def _sample(one: Finding, first: Finding) -> str:
     if one.study.is_plane:
         return plain
     arms, known = (arms_named(found.study, found.arms.values()) for found in (one, first))
-    labels = {name: label for label, name in one.arms.items()}
-    longer = [labels[arm.name] for arm in arms if not any(goes_on(arm, other) for other in known)]
-    shorter = [labels[arm.name] for arm in arms if not any(goes_on(other, arm) for other in known)]
-    for others, words in ((longer, ", trained on to"), (shorter, " up to")):
-        if 2 * len(others) < len(arms):
+    for words, same in (
+        (", trained on to", [arm for arm in arms if any(goes_on(arm, other) for other in known)]),
+        (" up to", [arm for arm in arms if any(goes_on(other, arm) for other in known)]),
+    ):
+        if same and 2 * len(same) >= len(arms):
+            names = {arm.name for arm in same}
+            others = [label for label, name in one.arms.items() if name not in names]
             but = f", but for {join(others)}" if others else ""
-            return f"the same runs{words} step {max(arm.steps for arm in arms):,}{but}"
+            return f"the same runs{words} step {max(arm.steps for arm in same):,}{but}"
     seeds = [set.intersection(*(set(arm.seeds) for arm in own)) for own in (arms, known)]
     return f"{plain} of the same numbers" if seeds[0] == seeds[1] else plain
 

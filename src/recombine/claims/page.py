@@ -236,7 +236,8 @@ def _top(verdicts: Sequence[Verdict]) -> str:
         "# Results\n\n"
         "<!-- Written by `recombine claims results/* --write RESULTS.md`; a change by hand is lost. -->\n\n"
         f"Of {len(verdicts)} claims of two papers (C: {PAPERS['C'][1]}, F: {PAPERS['F'][1]}): {said}.\n\n"
-        f"**What is asked.** {what_is_asked(study)} {MODELS} **Two counts.** {what_counts(study)} **Numbers** are, "
+        f"**What is asked.** {what_is_asked(study)} Where a study has another world, it is said. {MODELS} "
+        f"**Two counts.** {what_counts(study)} **Numbers** are, "
         "where nothing else is said, shares of level-2 pictures over the last fifth of the evaluations, with 95 % "
         "intervals over seeds; those of the claims F are about decoders that are told every factor, at the end of "
         "training, over the pairs (x, y) that were held out ([docs/rendering.md](docs/rendering.md)). How a "
@@ -357,13 +358,14 @@ def _machines(study: StudyTable) -> str:
 
     here = named(study.finished.part("hardware"))
     torch = f"torch {study.finished.part('versions').get('torch') or 'not recorded'}"
-    arms = [entry.get("hardware") for entry in study.finished.part("arms").values() if isinstance(entry, dict)]
-    there = list(dict.fromkeys(named(machine) for machine in arms if isinstance(machine, dict)))
-    return (
-        f"{torch}, {here}"
-        if there in ([], [here])
-        else f"trained on {join(there)}, put together with {torch} on {here}"
-    )
+    arms = [
+        entry for entry in study.finished.part("arms").values() if isinstance(entry, dict) and entry.get("hardware")
+    ]
+    there = {named(arm["hardware"]): f" with torch {arm['torch']}" if arm.get("torch") else "" for arm in arms}
+    if not there or list(there) == [here]:
+        return f"{torch}, {here}"
+    trained = join([f"on {machine}{version}" for machine, version in there.items()])
+    return f"trained {trained}, put together with {torch} on {here}"
 
 
 def _own_seconds(study: StudyTable) -> tuple[float | None, str]:

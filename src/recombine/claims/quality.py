@@ -113,7 +113,7 @@ def quality_sections(found: Sequence[Quality], home: Path, beside: Sequence[Qual
     for one in found:
         parts += [
             f"![Quality of the pictures of {one.study.name}](results/{FIGURES}/{figure_name(one)}.png)",
-            *folded([_ends_text(one), _table(one)], f"All numbers of {one.study.name}", "\n\n"),
+            *folded([_ends_text(one), _table(one)], f"The numbers of {one.study.name}", "\n\n"),
             f"From {source(one.study, home)}.",
         ]
     for one in beside:

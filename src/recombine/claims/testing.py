@@ -129,8 +129,10 @@ def unsettled(arms: Mapping[str, Arm], measure: Measure, seeds: Sequence[int]) -
         if rise is None or rise.low is None or rise.high is None or abs(rise.mean) < RISING.value:
             continue
         if rise.low > 0 or rise.high < 0:
-            texts.append(f"{label} {'rises' if rise.mean > 0 else 'falls'} ({points(rise.mean)} points)")
-    return f"Not flat in the last fifth of the evaluations: {join(texts)}." if texts else ""
+            texts.append(f"{label} ({points(rise.mean)} points)")
+    return (
+        f"The last fifth of the evaluations clearly differs from the fifth before it: {join(texts)}." if texts else ""
+    )
 
 
 def whole_limit(study: StudyTable) -> Part:

@@ -253,7 +253,7 @@ def _train_and_store(
     parameters = sum(weight.numel() for weight in trainer.generator.parameters()) // len(setting.study.seeds)
     facts = {**written, "spent": spent.seconds, "parameters": parameters, "seeds": list(setting.study.seeds)}
     # The study may be finished by other code on another machine.
-    facts |= {"code": code_version(), "hardware": hardware(setting.device)}
+    facts |= {"code": code_version(), "torch": torch.__version__, "hardware": hardware(setting.device)}
     setting.store.save("arm", recipe, tensors, facts)
     work.remove()
     say(

@@ -137,7 +137,7 @@ def _tables(folder: Path, name: str, facts: dict[str, Any]) -> dict[str, Any]:
     """What the store keeps of an arm beside its pictures."""
     made = facts["arms"][name]
     tables = {"rows": read_results(folder), "monitors": read_monitors(folder), "quality": read_quality(folder)}
-    kept = {key: made[key] for key in ("spent", "parameters", "code", "hardware") if key in made}
+    kept = {key: made[key] for key in ("spent", "parameters", "code", "torch", "hardware") if key in made}
     return {
         **{key: list(_rows(table, name)) for key, table in tables.items()},
         **({} if "spent" in made else {"seconds": made["seconds"]}),

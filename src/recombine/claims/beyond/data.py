@@ -67,22 +67,26 @@ def judge_dependent(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
     answer = f"{lead(tone)}: at the strongest dependence ({strongest:g}) against none, level-2 is {listing(apart)}"
     if seldom:
         answer += f"; the {len(rare)} rarest trained compositions are {listing(seldom, ', rare')}"
-    levels = study.finished.levels_of[first.name].values()
-    trained = f"Of {len(levels)} combinations {sum(level == 0 for level in levels)} are trained"
     from_to = [
         f"from {mean_text(without)} to {mean_text(strong)} for {one.label}"
         for one in apart
         for strong, without in (pairs[one.label],)
     ]
+    levels = study.finished.levels_of[first.name].values()
+    brief = (
+        f"In a world of {len(levels)} combinations, {sum(level == 0 for level in levels)} of them trained, right and "
+        f"valid pictures of level-2 go, from no dependence to the strongest, {join(from_to)} ({first.steps:,} steps)."
+    )
     axis = "strength of the dependence"
     return Found(
         studies=(study,),
-        answer=f"{answer}. {trained}; level-2 goes {join(from_to)}.",
+        answer=f"{answer}. Level-2 goes {join(from_to)}.",
         word=word,
         tone=tone,
         contrasts=contrasts,
         ours=together(apart),
         ours_of=tuple(one.label for one in apart),
+        in_brief=brief,
         measure="level-2 at the strongest dependence less that without, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(

@@ -136,6 +136,7 @@ class Found:
     limits: tuple[str, ...] = ()
     afterwards: bool = False  # what is compared was written when the study had been seen
     ours_of: tuple[str, ...] = ()  # labels of the comparisons that `ours` is the mean of; none: of all
+    in_brief: str = ""  # a sentence for the first screen, where the comparisons do not say enough
 
 
 Judge = Callable[[Mapping[str, StudyTable], Measure], Found]

@@ -17,7 +17,7 @@ from recombine.claims.testing import FEWEST_SEEDS, LEARNED, MATTERS, RISING, sha
 from recombine.claims.verdicts import Untested
 from recombine.judges.statistics import holm, interval, paired
 from recombine.report.reading import some
-from recombine.report.words import join, percent
+from recombine.report.words import join, percent, points
 
 UNLEARNED = " of the trained compositions and is not compared."
 NAMES = {
@@ -279,5 +279,7 @@ def still_moving(curves: Mapping[str, Curve]) -> list[str]:
         if change.low is None or change.high is None or abs(change.mean) < RISING.value:
             continue
         if change.low > 0 or change.high < 0:
-            moving.append(f"{label} {'rises' if change.mean > 0 else 'falls'}")
-    return [f"Not flat in the last fifth of the evaluations: {some(moving)}."] if moving else []
+            moving.append(f"{label} ({points(change.mean)})")
+    if not moving:
+        return []
+    return [f"The last fifth of the evaluations clearly differs, in points, from the fifth before it: {some(moving)}."]

@@ -7,6 +7,7 @@ from recombine.claims.asking import without_own
 from recombine.claims.beyond.entries import Entry
 from recombine.claims.beyond.numbers import listing
 from recombine.claims.ledger import FIGURES
+from recombine.claims.testing import MATTERS
 from recombine.claims.why.sections import anchor, folded, mark, source
 from recombine.progress import console
 from recombine.report.words import join
@@ -75,7 +76,9 @@ def by_probe(entry: Entry) -> str:
     rest = len(entry.named) - len(clear)
     if not clear:
         return f"By the probe alone, valid or not, {'none of them is' if rest > 1 else 'it is not'} clearly other."
-    others = f"; no clear difference in the other{'' if rest == 1 else f' {rest}'} comparison{'' if rest == 1 else 's'}"
+    close = all(one.word == "alike" for one in entry.named if one not in clear)
+    what = f"within {100 * MATTERS.value:.0f} points" if close else "no clear difference"
+    others = f"; {what} in the other{'' if rest == 1 else f' {rest}'} comparison{'' if rest == 1 else 's'}"
     others = others if rest else ""
     return f"By the probe alone, valid or not: {listing(clear)}{others}."
 
