@@ -184,7 +184,9 @@ def test_e3_by_the_probes_naming_says_so(tmp_path: Path) -> None:
     said = words(found)
     assert said[rise.SHARPNESS] == "supported" and said[rise.WRONG_FIRST] == "cannot tell"
     assert said[rise.TOGETHER] == "contradicted"  # half of the trained is there at step 60
-    assert found.text.startswith("By the probe's naming alone, valid or not: each single seed rises more gradually")
+    assert found.text.startswith(
+        "With DiT, by the probe's naming alone, valid or not: each single seed rises more gradually"
+    )
     assert any("Only 0 of 8 seeds compose on both tokens, right and valid" in note for note in found.evidence)
     assert any("are right and valid at the end" in note and percent(0.03) in note for note in found.evidence)
     assert "as the probe names pictures, valid or not" in found.to_json()["measure"]

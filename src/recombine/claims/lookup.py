@@ -19,7 +19,7 @@ STUDIES = {
     "C5": ("jepa-layers", "jepa"),
     "E1": ("peak", "early", "objectives-long", "objectives", "spread", "discrete", "jepa", "as_published", "loud"),
     "E2": ("conditioning",),
-    "E3": ("tokenizers", "objectives-long", "objectives", "as_published", "early"),
+    "E3": ("emergence", "tokenizers", "objectives-long", "objectives", "as_published", "early"),
 }
 """The studies that can answer each claim or explanation, the best first: it gives the verdict, the others stand
 beside."""
@@ -77,10 +77,10 @@ def family(kind: str) -> Wanted:
     return {**TOLD, "generator.kind": kind, "tokenizer.kind": "vqvae", "tokenizer.sees": "all", "jepa": _none}
 
 
-def dit_on(tokenizer: str, sees: str = "all") -> Wanted:
-    """DiT on one kind of tokens. Pixels have no tokenizer to fit, so it sees nothing."""
+def on(kind: str, tokenizer: str, sees: str = "all") -> Wanted:
+    """A generator on one kind of tokens. Pixels have no tokenizer to fit, so it sees nothing."""
     seen: Wanted = {} if tokenizer == "pixels" else {"tokenizer.sees": sees}
-    return {**TOLD, "generator.kind": "dit", "tokenizer.kind": tokenizer, **seen}
+    return {**TOLD, "generator.kind": kind, "tokenizer.kind": tokenizer, **seen}
 
 
 def told(kind: str, dropout: float, missing: str = "unknown") -> Wanted:

@@ -67,17 +67,22 @@ def widths(curve: Curve, seeds: list[int]) -> tuple[np.ndarray, float]:
     return np.array([one for one, _ in pairs]), float(np.mean([finest for _, finest in pairs]))
 
 
+def on_both(study: StudyTable, kind: str) -> dict[str, Arm | None]:
+    """A generator on both kinds of tokens; None where it is not there."""
+    vq = lookup.nearest(lookup.matching(study, lookup.on(kind, "vqvae")), None, ())
+    vae = lookup.nearest(lookup.matching(study, lookup.on(kind, "vae")), vq, ("tokenizer",))
+    return {VAE: vae, VQ: vq}
+
+
 def find(study: StudyTable) -> dict[str, Arm]:
     """DiT on both kinds of tokens; raises Untested where one is not there."""
-    vq = lookup.nearest(lookup.matching(study, lookup.dit_on("vqvae")), None, ())
-    vae = lookup.nearest(lookup.matching(study, lookup.dit_on("vae")), vq, ("tokenizer",))
-    return testing.need({VAE: vae, VQ: vq}, study)
+    return testing.need(on_both(study, "dit"), study)
 
 
-def risen(arms: Mapping[str, Arm], column: str, seeds: list[int]) -> list[int]:
-    """The seeds that compose with every arm: only those have a rise to look at."""
+def risen(arms: Mapping[str, Arm], column: str, seeds: list[int], least: float = COMPOSES.value) -> list[int]:
+    """The seeds that compose (end with `least`) with every arm: only those have a rise to look at."""
     finals = [arm.values(Measure(column), seeds) for arm in arms.values()]
-    return [seed for i, seed in enumerate(seeds) if all(final[i] >= COMPOSES.value for final in finals)]
+    return [seed for i, seed in enumerate(seeds) if all(final[i] >= least for final in finals)]
 
 
 def judge(study: StudyTable, others: Mapping[str, StudyTable], measure: Measure) -> Finding:
@@ -193,9 +198,9 @@ def _others(study: StudyTable, measure: Measure) -> list[str]:
     """Pixels, and tokenizers that saw trained compositions only: beside the claim."""
     texts = []
     for label, wanted in (
-        ("on pixels", lookup.dit_on("pixels")),
-        ("on VAE tokens fitted to trained compositions only", lookup.dit_on("vae", "train")),
-        ("on VQ tokens fitted to trained compositions only", lookup.dit_on("vqvae", "train")),
+        ("on pixels", lookup.on("dit", "pixels")),
+        ("on VAE tokens fitted to trained compositions only", lookup.on("dit", "vae", "train")),
+        ("on VQ tokens fitted to trained compositions only", lookup.on("dit", "vqvae", "train")),
     ):
         for arm in lookup.matching(study, wanted)[:1]:
             known = arm.ceiling is not None and arm.setting("tokenizer.sees") == "train"

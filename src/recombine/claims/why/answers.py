@@ -112,6 +112,7 @@ class Explained:
     arms: Mapping[str, str]  # {what it stands for: the arm's name, in this study}
     panels: tuple[Panel, ...]
     notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()  # of this answer, beside those that every answer has
     beside: tuple[StudyTable, ...] = ()  # other studies that it was read from
     counted: str = ""  # what was counted, where it is not what is right and valid
     open: bool = False  # whether a part of the question is left without an answer, though a rival is supported

@@ -35,7 +35,7 @@ def ask_why(one: Explanation, studies: Mapping[str, StudyTable]) -> Answer:
     evidence = [*first.notes, *(_same_on(other) for other in found if other is not first)]
     evidence += [sentence(str(reason)) for reason in reasons if isinstance(reason, NothingToExplain)]
     elsewhere = [_same_on(other) for other in found if other is not first and _contradicts(other, first)]
-    limits = [one.caveat] if one.caveat else []
+    limits = [*([one.caveat] if one.caveat else []), *first.limits]
     limits += [note for study in (first.study, *first.beside) for note in study.incomplete]
     limits += _otherwise(one, first, studies)
     limits += doubts(first.study, first.arms.values())

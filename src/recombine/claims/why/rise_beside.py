@@ -11,24 +11,25 @@ from recombine.claims.tokenizer import COLOURS, VAE, VQ
 from recombine.claims.verdicts import Extra
 from recombine.claims.why.answers import Dots, Line, Lines, NotKnown
 from recombine.claims.why.rise_bounds import Bounds, lags, mean_width
+from recombine.claims.why.rise_seeds import Followed
 from recombine.judges.statistics import Interval, interval, paired
 from recombine.report.words import join, p_value
 
 TRAINED, NEAR, VALID = "trained", "level-1", "valid level-2"
 """What level-2's rise is compared with."""
-LOW_END = "some end below half"
-"""Why there are no half steps of something: `rise._halves` asks that every seed ends with half of it right."""
 
 
-def by_the_probe(few: str, arms: Mapping[str, Arm], seeds: list[int]) -> str:
-    """That the answer is the probe's, and how much of it is right and valid."""
+def by_the_probe(followed: Followed, arms: Mapping[str, Arm]) -> str:
+    """That the answer is the probe's, and how much of it is right and valid; empty where it is not."""
+    if not followed.by_naming:
+        return ""
     texts = []
     for label, arm in arms.items():
-        real, named = (arm.values(Measure(column), seeds) for column in ("joint", NAMED))
+        real, named = (arm.values(Measure(column), followed.seeds) for column in ("joint", NAMED))
         texts.append(f"{share_text(interval(real / named, share=True))} with {label}")
     return (
-        f"Only {few}, so what is followed is what the probe names right, valid or not; of that, {join(texts)} are "
-        "right and valid at the end."
+        f"Only {followed.few}, so what is followed is what the probe names right, valid or not; of that, {join(texts)} "
+        "are right and valid at the end."
     )
 
 
@@ -77,18 +78,25 @@ def spread_of_halves(halves: Mapping[str, Mapping[str, Bounds]], curves: Mapping
 
 
 def panels(
-    curves: Mapping[str, Curve], own: Mapping[str, Bounds], halves: Mapping[str, Mapping[str, Bounds]], counted: str
+    curves: Mapping[str, Curve],
+    own: Mapping[str, Bounds],
+    halves: Mapping[str, Mapping[str, Bounds]],
+    followed: Followed,
 ) -> tuple[Lines, Lines, Dots, Dots]:
     """Every seed's curve; when half is reached and how wide the rises are, apart, as the one is in steps and the other
     is not."""
-    before = f"{counted.capitalize()}," if counted else "Every seed on"
+    before = "Named right" if followed.by_naming else "Every seed"
     lines = {
-        label: Lines(f"{before} {label} tokens", (Line(label, COLOURS[label], curve.steps, curve.values),), True)
+        label: Lines(
+            f"{before}, {followed.generator} on {label}",
+            (Line(label, COLOURS[label], curve.steps, curve.values),),
+            True,
+        )
         for label, curve in curves.items()
     }
     first = {label: int(curve.steps[0]) for label, curve in curves.items()}
     when = tuple(
-        _row(f"{what}, {label}", halves[label].get(what), f"there by step {first[label]:,}", label)
+        _row(f"{what}, {label}", halves[label].get(what), f"there by step {first[label]:,}", label, end=followed.end)
         for what in (TRAINED, VALID, "level-2")
         for label in curves
     )
@@ -111,11 +119,13 @@ def _known_width(curve: Curve) -> float | None:
     return least if least == most else None
 
 
-def _row(name: str, found: Bounds | None, missed: str, label: str, diamond: float | None = None) -> Extra:
+def _row(
+    name: str, found: Bounds | None, missed: str, label: str, diamond: float | None = None, end: str = ""
+) -> Extra:
     """A dot is a seed whose number is known. The mean of those alone would leave the earliest out, so there is none
-    where some are not."""
+    where some are not. Nothing is found of what does not `end` high enough in every seed (`rise._halves`)."""
     if found is None:
-        return NotKnown(name, (), COLOURS[label], why=f"not known: {LOW_END}")
+        return NotKnown(name, (), COLOURS[label], why=f"not known: some end below {end}")
     values = tuple(found.least[found.known])
     if not found.unknown:
         return Extra(name, values, COLOURS[label], diamond)
