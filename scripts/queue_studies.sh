@@ -19,7 +19,10 @@
 # Run it in the root of the project, or of a copy without its history (then set RECOMBINE_COMMIT to the commit).
 set -u
 cd "$(dirname "$0")/.." || exit 1
-PYTHON=${PYTHON:-python3} LANES=${LANES:-1}
+if [ -z "${PYTHON:-}" ]; then # that of `make setup`, where it was made
+    PYTHON=python3 && if [ -x .venv/bin/python ]; then PYTHON=$PWD/.venv/bin/python; fi
+fi
+LANES=${LANES:-1}
 if [ $# -lt 2 ] || ! [ "$1" -ge 0 ] 2>/dev/null || ! [ "$LANES" -ge 1 ] 2>/dev/null; then
     echo "usage: [LANES=N] bash scripts/queue_studies.sh SECONDS STUDY... (a study is a name or a file; the same command goes on)" >&2
     exit 2
@@ -63,7 +66,7 @@ lane() { # one study after another; each has a log, and a line in done.txt
         case $code in
             0) said=finished && if [ $n -eq 1 ]; then echo "$study" >>runs/queue/whole; fi ;;
             75) said="left to another lane for now" && left+=$study$'\n' && put_back "$study" ;;
-            *) said="stopped with code $code" ;;
+            *) said="stopped with code $code" && echo "$study" >>runs/queue/failed ;;
         esac
         echo "$name: $said after $(($(date +%s) - began)) s" >>runs/queue/done.txt
     done
@@ -82,7 +85,7 @@ if at_work; then
     fi
 else
     if [ ! -d runs/store ] && [ -f "$PACKED/store.tar.gz" ]; then tar xzf "$PACKED/store.tar.gz" -C runs || exit 1; fi
-    : >runs/queue/done.txt && : >runs/queue/whole
+    : >runs/queue/done.txt && : >runs/queue/whole && : >runs/queue/failed
     printf '%s\n' "$@" | tee runs/queue/given >runs/queue/waiting
     if [ "$LANES" -gt 1 ] && [ -z "${OMP_NUM_THREADS:-}" ]; then
         cores=$(($(nproc) / LANES))
@@ -100,18 +103,20 @@ while at_work && [ "$(date +%s)" -lt "$ends" ]; do sleep 1; done
 # Whole or not at all: an archive that a kill cut short must not replace a good one.
 pack() { tar czf "$PACKED/.$1.partial" "${@:2}" && mv "$PACKED/.$1.partial" "$PACKED/$1.tar.gz"; }
 [ -d runs/store ] && pack store --exclude='weights-*' --exclude='*.work' --exclude='.*' -C runs store
-for facts in runs/also/*/study.json; do # finished by a second lane; what the first finished comes after, in its place
-    copy=$(basename "$(dirname "$facts")") && name=${copy%-*}
-    if [ ! -f "$facts" ] || [ -f "runs/$name/study.json" ]; then continue; fi
-    as_own=$(mktemp -d) && cp -r "runs/also/$copy" "$as_own/$name"
-    pack "$name" --exclude=report.html -C "$as_own" "$name"
-    rm -r "$as_own"
-done
-for facts in runs/*/study.json; do
-    [ -f "$facts" ] || continue
-    name=$(basename "$(dirname "$facts")")
-    pack "$name" --exclude=report.html --exclude=store -C runs "$name"
-done
+while read -r study; do
+    name=$(basename "${study%.yaml}") && as_own=""
+    if [ -f "runs/$name/study.json" ]; then
+        pack "$name" --exclude=report.html --exclude=store -C runs "$name"
+        continue
+    fi
+    for facts in "runs/also/$name"-*/study.json; do # finished by a second lane; the first has not come back to it
+        copy=$(basename "$(dirname "$facts")")
+        if ! [ -f "$facts" ] || ! [[ ${copy#"$name-"} =~ ^[0-9]+$ ]] || [ -n "$as_own" ]; then continue; fi
+        as_own=$(mktemp -d) && cp -r "runs/also/$copy" "$as_own/$name"
+        pack "$name" --exclude=report.html -C "$as_own" "$name"
+        rm -r "$as_own"
+    done
+done < <(sort -u runs/queue/given)
 pack logs -C runs queue
 cat runs/queue/done.txt
 failed=$(sed -n 's/: stopped with code .*//p' runs/queue/done.txt | sort -u)
@@ -119,5 +124,9 @@ for name in $failed $(ls -t runs/queue/*.log | head -n "$LANES" | sed 's|.*/||; 
     echo "--- runs/queue/$name.log" && tail -c 800 "runs/queue/$name.log"
 done
 if at_work; then echo "The queue goes on; the same command waits for it." && exit 0; fi
+left=$(sort -u runs/queue/given | grep -vxFf runs/queue/whole | grep -vxFf runs/queue/failed)
+if [ -n "$left" ]; then
+    echo "The queue was stopped; not finished: $(paste -sd' ' <<<"$left"). The same command goes on." && exit 1
+fi
 echo "The queue is done."
 [ -z "$failed" ]

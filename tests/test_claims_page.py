@@ -232,6 +232,7 @@ def test_what_is_no_study_is_refused(planted: Path, tmp_path: Path) -> None:
     cases = {
         hollow: "does not describe a study",
         tmp_path / "empty": "no study.json",
+        planted / "results": "holds folders of studies",
         tmp_path / "file": "is a file",
         tmp_path / "nowhere": "does not exist",
         half: "no results.parquet",

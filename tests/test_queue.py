@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -155,6 +157,22 @@ def test_what_the_second_lane_finished_is_packed(tmp_path: Path, small_study: St
     (there / "runs" / "queue" / "pid").unlink()
     queue(there, "5", "my-one", PYTHON=in_place_of_python(there, "exit 0\n"))
     assert "my-one/results.parquet" in names(there / "packed" / "my-one.tar.gz")
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
+def test_a_queue_that_was_stopped_says_so(tmp_path: Path, small_study: Study) -> None:
+    there = machine(tmp_path / "there", small_study)
+    stand_in = in_place_of_python(there, '[ "$(basename "$6")" != one ] && sleep 60\nexit 0\n')
+    given = ("one", "two", "three")
+    assert "The queue goes on" in queue(there, "2", *given, PYTHON=stand_in)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(queue, there, "60", *given, PYTHON=stand_in)
+        time.sleep(2)
+        os.killpg(int((there / "runs" / "queue" / "pid").read_text()), signal.SIGKILL)
+        said = waiting.result()
+    assert said.startswith("1 ") and said.endswith(
+        "The queue was stopped; not finished: three two. The same command goes on.\n"
+    )
 
 
 def test_a_wrong_call_is_told_how(tmp_path: Path, small_study: Study) -> None:

@@ -89,7 +89,9 @@ def test_arms_of_a_gpu_are_put_together_without_one(
     shutil.rmtree(kept.folder / f"arm-{kept.key('arm', own[0] | {'dtype': 'torch.bfloat16'})}")
     with pytest.raises(InterruptedError):
         run_study(small_study, tmp_path / "again", kept.folder, "cpu")
-    assert "as a GPU has trained them" not in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "put together from these" not in said
+    assert "the store has arms that a GPU has trained, but lacks the arm " in said and "all are trained here" in said
 
 
 def test_a_folder_of_studies_gives_what_it_can(
@@ -170,6 +172,7 @@ def edited(folder: Path, tmp_path: Path, forged: bool = False, **changes: Any) -
         ({"recipes": {"arm": 0}}, "gives other results"),
         ({"study__arms__dit__training__steps": 240}, "its hash differs"),
         ({"arms__dit__settings__training__steps": 240}, "its hash differs"),
+        ({"name": "objectives"}, "its hash differs"),  # claims go by the name
         ({"study__arms__dit__training__steps": -1, "forged": True}, "cannot be read"),
         ({"study__arms__dit__conditioning": {"kind": "quantized"}, "forged": True}, "or by code with other settings"),
     ],

@@ -48,7 +48,8 @@ StoreOption = Annotated[
     Path | None,
     typer.Option(
         "--store",
-        help="Folder of finished parts, shared between studies; processes at work on one study share it out.",
+        help="Folder of finished parts, shared between studies; processes at work on one study share it out. Where it "
+        "has all arms of a study as a GPU trained them, a machine without one puts the study together from these.",
         show_default="in --out",
     ),
 ]

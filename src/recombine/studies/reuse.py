@@ -59,17 +59,19 @@ def take_over(setting: Setting, folders: Sequence[Path], tell: Callable[[str], N
 
 
 def as_trained(setting: Setting) -> Setting:
-    """On a machine without a GPU, the setting in which the arms are those of a GPU, if the store has all of them and
-    they differ from what would be trained here (by the precision that `auto` takes). Not some of them: arms of one
-    study are compared with each other."""
-    if setting.device.type == "cuda":
-        return setting
+    """On a machine without a GPU, the setting in which the arms are those of a GPU, if the store has all of them, with
+    their tokenizers and judge, and they differ from what would be trained here (by the precision that `auto` takes).
+    Not some of them: arms of one study are compared with each other."""
     gpu = torch.device("cuda")
-
-    def has_all(device: torch.device) -> bool:
-        return all(setting.store.has("arm", recipe) for recipe in _recipes(setting, lambda _: device).values())
-
-    if has_all(setting.device) or not has_all(gpu):
+    here, there = _recipes(setting, lambda _: setting.device), _recipes(setting, lambda _: gpu)
+    has = setting.store.has
+    lacks = [name for name, recipe in there.items() if not has("arm", recipe)]
+    if here == there or all(has("arm", recipe) for recipe in here.values()) or len(lacks) == len(there):
+        return setting
+    parts = [(kind, recipe[kind]) for recipe in there.values() for kind in ("tokenizer", "judge")]
+    if lacks or not all(has(*part) for part in parts):
+        what = f"the arm{'' if len(lacks) == 1 else 's'} {', '.join(lacks)}" if lacks else "their tokenizers or judge"
+        say(f"the store has arms that a GPU has trained, but lacks {what}: all are trained here, and none is taken")
         return setting
     say("the store has all arms as a GPU has trained them: the study is put together from these")
     return replace(setting, trained_on=gpu)
