@@ -66,14 +66,16 @@ def test_what_a_folder_has_is_not_trained_again(
 def test_arms_of_a_gpu_are_put_together_without_one(
     small_study: Study,
     finished: Path,
-    shared_store: Path,
+    store: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Where the store has all of them; one that lacks is no reason to mix precisions, and all are trained here."""
-    kept = Store(Path(shutil.copytree(shared_store, tmp_path / "store", ignore=shutil.ignore_patterns("weights-*"))))
+    kept = Store(store)
+    run_study(small_study, tmp_path / "here", store, "cpu", [finished])  # the arms of this study, and no others
     own = [json.loads((path / "recipe.json").read_text()) for path in kept.folder.glob("arm-*[0-9a-f]")]
+    assert len(own) == len(small_study.arms)
     for recipe in own:
         there = recipe | {"dtype": "torch.bfloat16"}
         kept.save("arm", there, *kept.load("arm", recipe, torch.device("cpu")))
