@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from folders import folders_of
 from planted import JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, plant, plant_all
 from recombine import progress
+from recombine.claims.asking import asked_first
 from recombine.claims.figures import key_of
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
 from recombine.claims.page import heading, ours_text, page_text, write_page
@@ -75,9 +76,10 @@ def test_a_narrow_terminal_gets_titles(planted: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv("COLUMNS", columns)
         monkeypatch.setattr(progress, "_console", None)  # it asks for the width when it is made
         done = CliRunner().invoke(app, ["claims", *map(str, folders_of(planted))])
-        row = next(line for line in done.output.splitlines() if "C4" in line and "│" in line)
+        row = next(line for line in done.output.splitlines() if line.lstrip(" │").startswith("C4"))
         assert len(row) <= int(columns) and gone not in row
         assert there in done.output
+        assert re.search(r"[+−]\d.*\([+−]\d.* to .*\)", row), "a number and its interval stand on one line"
 
 
 def test_a_key_names_marks_that_are_drawn(planted: Path) -> None:
@@ -272,3 +274,19 @@ def test_committed_results_follow_from_committed_tables() -> None:
     """RESULTS.md is what the tables under results/ give; write it anew with `recombine claims results/* --write`."""
     studies = open_studies(sorted(path for path in (ROOT / "results").iterdir()))
     assert RESULTS.read_text(encoding="utf-8") == page_text(make_ledger(studies), studies, ROOT)
+
+
+def test_what_would_be_asked_first_is_named_where_nothing_is_judged(planted: Path) -> None:
+    studies = open_studies(folders_of(planted))
+    some = {name: study for name, study in studies.items() if name != "objectives"}
+    assert asked_first(("objectives", "jepa", "tokenizers"), "jepa", studies) == []
+    said = "The study objectives, which would be asked first, has no results here."
+    assert asked_first(("objectives", "jepa", "tokenizers"), "jepa", some) == [said]
+    both = "The studies objectives and other, which would be asked first, have no results here."
+    assert asked_first(("objectives", "other", "jepa"), "jepa", some) == [both]
+    layers = next(
+        one for one in make_ledger(open_studies([Path(__file__).parents[1] / "results" / "jepa"])) if one.id == "C5"
+    )
+    assert layers.verdict == "untested" and any(
+        "jepa-layers, which would be asked first" in one for one in layers.limits
+    )

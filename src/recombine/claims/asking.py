@@ -42,6 +42,17 @@ def no_answer(names: Sequence[str], reasons: Sequence[Untested], studies: Mappin
     return sentence("; ".join(map(str, reasons)) or absent)
 
 
+def asked_first(names: Sequence[str], answered: str, studies: Mapping[str, StudyTable]) -> list[str]:
+    """Where the study that answered could not tell: that studies which are better placed to were not given."""
+    absent = [name for name in names[: names.index(answered)] if name not in studies]
+    if not absent:
+        return []
+    asked = f"{join(absent)}, which would be asked first,"
+    return [
+        f"The studies {asked} have no results here." if len(absent) > 1 else f"The study {asked} has no results here."
+    ]
+
+
 def told_once(found: Sequence[Found], arms: Callable[[Found], Sequence[Arm]]) -> list[Found]:
     """What was found, less what rests on the very runs of something before it: a study that took its arms over from
     another says nothing new of them. `arms` gives the arms that something rests on."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from recombine.claims import conditioning, jepa, ladder, tokenizer, untested
-from recombine.claims.asking import BY_PROBE, arms_named, doubts, no_answer, own_limits, put, told_once
+from recombine.claims.asking import BY_PROBE, arms_named, asked_first, doubts, no_answer, own_limits, put, told_once
 from recombine.claims.beyond.questions import QUESTIONS
 from recombine.claims.lookup import goes_on
 from recombine.claims.planes.claims import CLAIMS as PLANES
@@ -86,6 +86,7 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
     evidence = [part.sentence for part in first.parts if part.sentence and not _limits(part)]
     limits = [part.sentence for part in first.parts if part.sentence and _limits(part)]
     limits += first.limits
+    limits += asked_first(claim.studies, first.study.name, studies) if first.verdict == "untested" else []
     beside = [one for one in found if one is not first]
     evidence += [*first.notes, *_beside(claim, first, [one for one in beside if not one.lacking])]
     limits += _beside(claim, first, [one for one in beside if one.lacking])  # one that has all might say otherwise

@@ -41,6 +41,7 @@ MARKS: dict[Word, str] = {"reproduced": "●", "partly": "◐", "not reproduced"
 SAID: dict[Said, str] = {"supported": "●", "contradicted": "○", "cannot tell": "◐"}
 STATES = {"held": "yes", "in part": "in part", "failed": "no", "open": "cannot tell"}
 NARROW = 110  # columns of a terminal below which statements would run down in slivers
+SLIM = 78  # below which numbers with both ends do not fit on a line either
 PAPERS = {"C": ("objectives study", "arXiv 2510.03075"), "F": ("forced-rendering study", "arXiv 2501.18797")}
 
 
@@ -75,28 +76,34 @@ def by_probe_text(verdict: Verdict) -> str:
 
 
 def print_ledger(verdicts: Sequence[Verdict]) -> None:
-    """The ledger in the terminal; what cannot be told is named below it, one line per reason. A claim is named by its
-    title where the terminal is too narrow for its statement."""
+    """The ledger in the terminal; what cannot be told is named below it, one line per reason. Where the terminal is too
+    narrow for statements, a claim is named by its title, with the unit there, so that numbers stay on one line."""
+    from rich.box import HEAVY_HEAD, SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     colours = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", "untested": "bright_black"}
+    tested = [one for one in verdicts if one.claim.judge is not None]
+    counts = {one.seeds for one in tested if one.finding}
+    seeds = f"; {counts.pop()} seeds" if len(counts) == 1 else ""
+    narrow, whole = console().width < NARROW, console().width >= SLIM
     title = "In percentage points where no unit is given. C: level-2, last fifth of the evaluations; F: held-out pairs"
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    table.add_column("claim", overflow="fold")
-    table.add_column("published", justify="right")
-    table.add_column("here (95 %)", justify="right")
-    table.add_column("seeds", justify="right")
+    style: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0)} if narrow else {"box": HEAVY_HEAD}
+    table = Table(title=f"{title}{seeds}", title_justify="left", **style)
+    table.add_column("", no_wrap=True)
+    table.add_column("claim", overflow="fold", min_width=13)  # the longest word of a title
+    table.add_column("published", justify="right", no_wrap=whole)
+    table.add_column("here (95 %)", justify="right", no_wrap=whole)
+    if not seeds:
+        table.add_column("seeds", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    narrow = console().width < NARROW
-    for verdict in verdicts:
-        if verdict.claim.judge is not None:
-            words = verdict.claim.title if narrow else verdict.claim.statement
-            seeds = str(verdict.seeds) if verdict.finding else ""
-            word = Text(f"{MARKS[verdict.verdict]} {verdict.verdict}", style=colours[verdict.verdict])
-            numbers = (published_text(verdict), ours_text(verdict), seeds)
-            table.add_row(verdict.id, words, *numbers, word)
+    for one in tested:
+        unit = _unit(one)
+        words = f"{one.claim.title}{f' ({unit.strip()})' if unit else ''}" if narrow else one.claim.statement
+        numbers = [text.removesuffix(unit if narrow else "") for text in (published_text(one), ours_text(one))]
+        numbers += [] if seeds else [str(one.seeds) if one.finding else ""]
+        word = Text(f"{MARKS[one.verdict]} {one.verdict}", style=colours[one.verdict])
+        table.add_row(one.id, words, *numbers, word)
     console().print(table)
     for verdict in verdicts:
         if verdict.verdict != "untested" and (reasons := _reasons(verdict)):

@@ -26,6 +26,7 @@ LINE = 11  # points from one line of families' names to the next
 LEAST = 10  # points shown on both sides of 0, so that noise does not fill a panel
 LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.54
 FULL, CROWDED = 3, 36  # rows that fill a panel; letters of ticks that do
+ABOVE = 0.25  # of a row's height, from its mean up to its seeds
 HIGH_ROWS = 8  # up to so many rows each has room for two lines
 
 
@@ -200,14 +201,14 @@ def _rows(axes: Any, panel: Rows) -> None:
 
 
 def _gains(axes: Any, panel: Gains, named: Mapping[str, Contrast]) -> None:
-    """Differences in points around 0: seeds as dots, the mean with its interval; hollow, the mean by the probe."""
+    """Differences in points around 0: seeds as dots, above the mean with its interval; hollow, that by the probe."""
     labels = _labels(panel)
     small = len(labels) > 10
     size = 4.5 if small else 7
     for place, one in enumerate(panel.contrasts):
         colour = shade(one)
         own = [100 * value for value in one.values.values()]
-        axes.plot(own, [place] * len(own), "o", color=colour, alpha=0.3, markersize=3, markeredgewidth=0)
+        axes.plot(own, [place - ABOVE] * len(own), "o", color=colour, alpha=0.4, markersize=3, markeredgewidth=0)
         if one.test.low is not None and one.test.high is not None:
             ends = [100 * one.test.low, 100 * one.test.high]
             axes.plot(ends, [place, place], color=colour, linewidth=1.6 if small else 2.4)
@@ -221,7 +222,7 @@ def _gains(axes: Any, panel: Gains, named: Mapping[str, Contrast]) -> None:
     axes.set_xlim(min(low, -LEAST), max(high, LEAST))
     axes.axvline(0, color=INK, linewidth=0.9, zorder=1)
     hollow_too = any(label in named for label in labels)
-    key = f"points{'   ○ by a probe alone' if hollow_too else ''}\n{LEGEND}"
+    key = f"points   ∙ a seed{'   ○ by a probe alone' if hollow_too else ''}\n{LEGEND}"
     axes.set_xlabel(key, fontsize=8.5, color=QUIET, labelpad=3)
     axes.locator_params(axis="x", nbins=5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:+.0f}".replace("-", "\u2212") if value else "0")

@@ -3,7 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recombine.claims.asking import BY_PROBE, arms_named, doubts, no_answer, own_limits, put, sentence, told_once
+from recombine.claims.asking import (
+    BY_PROBE,
+    arms_named,
+    asked_first,
+    doubts,
+    no_answer,
+    own_limits,
+    put,
+    sentence,
+    told_once,
+)
 from recombine.claims.tables import NAMED, Measure, StudyTable
 from recombine.claims.verdicts import Untested, Verdict
 from recombine.claims.why import dropout, peak, rise
@@ -36,6 +46,7 @@ def ask_why(one: Explanation, studies: Mapping[str, StudyTable]) -> Answer:
     evidence += [sentence(str(reason)) for reason in reasons if isinstance(reason, NothingToExplain)]
     elsewhere = [_same_on(other) for other in found if other is not first and _contradicts(other, first)]
     limits = [*([one.caveat] if one.caveat else []), *first.limits]
+    limits += asked_first(one.studies, first.study.name, studies) if first.word == "cannot tell" else []
     limits += [note for study in (first.study, *first.beside) for note in study.incomplete]
     limits += _otherwise(one, first, studies)
     limits += doubts(first.study, first.arms.values())

@@ -186,7 +186,8 @@ def _sharpness(own: Mapping[str, Bounds], finest: Mapping[str, float]) -> Outcom
     spans = {label: one.interval(share=True) for label, one in own.items()}
     p = paired(own[VAE].least, own[VQ].least).p
     known = not any(one.unknown for one in own.values())
-    tested = p_value(1.0 if p is None else p) if known else "not every width is known"
+    bounds = "the ranges hold whatever the widths are that are not known"
+    tested = p_value(1.0 if p is None else p) if known else bounds
     sentence = (
         f"The seeds' own rises have width {width_text(spans[VAE])} with VAE and {width_text(spans[VQ])} with VQ tokens "
         f"({signed(found.mean)}, {tested}; 0 is a jump, 0.75 a straight line)"
@@ -285,8 +286,8 @@ def _answer(words: Mapping[str, Said], own: Mapping[str, Bounds]) -> str:
 
 
 def _about(own: Bounds) -> str:
-    """A mean width; between which it lies where some are not known."""
-    return f"{own.least.mean():.2f} to {own.most.mean():.2f}" if own.unknown else f"{own.middle:.2f}"
+    """A mean width; between which it lies where some are not known, so that no interval of it is meant."""
+    return f"between {own.least.mean():.2f} and {own.most.mean():.2f}" if own.unknown else f"{own.middle:.2f}"
 
 
 EXPLANATION = Explanation(
