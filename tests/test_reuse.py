@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
+from typer.testing import CliRunner
 
+from recombine.cli import app
 from recombine.errors import UserError
 from recombine.runner import run_study
 from recombine.studies import arms
@@ -94,6 +97,43 @@ def test_arms_of_a_gpu_are_put_together_without_one(
     said = " ".join(capsys.readouterr().out.split())
     assert "put together from these" not in said
     assert "the store has arms that a GPU has trained, but lacks the arm " in said and "all are trained here" in said
+
+
+def test_a_dry_run_leaves_out_what_the_store_has(
+    small_study: Study, finished: Path, store: Path, tmp_path: Path
+) -> None:
+    """Nothing of it where the store has no arm; one arm less where it has one; and no forecast where it has all."""
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(small_study.resolved()))
+    first, second = small_study.arms
+
+    def said(*words: str) -> str:
+        done = CliRunner().invoke(app, ["run", str(path), "--dry-run", "--device", "cpu", *words])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    none = said("--store", str(store))
+    assert "not trained again" not in none and all(
+        f"#   {part}: " in none for part in (f"arm {first}", "tokenizer vqvae")
+    )
+    reused = said("--store", str(store), "--reuse", str(finished))
+    assert "#   arm " not in reused and "#   tokenizer vqvae: " in reused
+    run_study(small_study, tmp_path / "out", store, "cpu", [finished])
+    whole = said("--store", str(store))
+    assert (
+        f"and not trained again: {first}, {second}\n" in whole
+        and "All arms are there" in whole
+        and "About" not in whole
+    )
+    recipe = next(
+        path.parent
+        for path in store.glob("arm-*/recipe.json")
+        if json.loads(path.read_text())["generator"]["kind"] == first
+    )
+    shutil.rmtree(recipe)
+    some = said("--store", str(store))
+    assert f"and not trained again: {second}\n" in some and f"#   arm {first}: " in some
+    assert f"#   arm {second}" not in some and "tokenizer vqvae:" not in some and "probe and judge" not in some
 
 
 def test_a_folder_of_studies_gives_what_it_can(

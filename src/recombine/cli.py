@@ -121,11 +121,11 @@ def run(
         from recombine.studies.outside import check_outside
 
         check_outside(loaded)
-        if reuse:
-            _say_reused(loaded, device, reuse)
+        reused = _say_reused(loaded, device, reuse) if reuse else []
         typer.echo(yaml.safe_dump(loaded.resolved(), sort_keys=False, allow_unicode=True), nl=False)
+        kept = _say_kept(loaded, out or Path("runs") / loaded.name, store, device)
         if with_forecast:
-            _say_forecast(loaded, device)
+            _say_forecast(loaded, device, kept, reused)
         return
     _run(loaded, out, store, device, reuse or [], wait)
 
@@ -334,33 +334,56 @@ def _print_version() -> None:
         typer.echo("not installed (run from its source)")
 
 
-def _say_reused(study: "AnyStudy", device: Device, folders: Sequence[Path]) -> None:
-    """Which arms would be taken over; refuses what a run would refuse."""
+def _say_reused(study: "AnyStudy", device: Device, folders: Sequence[Path]) -> list[str]:
+    """Which arms would be taken over, said as a comment; refuses what a run would refuse."""
     from tempfile import TemporaryDirectory
 
     from recombine.runner import pick_device
-    from recombine.studies.reuse import take_over
+    from recombine.studies.reuse import in_store, take_over
     from recombine.studies.spec import Study
     from recombine.studies.stages import open_setting
     from recombine.studies.store import Store
 
-    if isinstance(study, Study):
-        with TemporaryDirectory() as empty:
-            setting = open_setting(study, Store(empty), pick_device(device.value))
-            take_over(setting, folders, lambda text: typer.echo(f"# {text}"))  # a comment: it stays a study file
+    if not isinstance(study, Study):
+        return []
+    with TemporaryDirectory() as empty:
+        setting = open_setting(study, Store(empty), pick_device(device.value))
+        take_over(setting, folders, lambda text: typer.echo(f"# {text}"))  # a comment: it stays a study file
+        return in_store(setting)
 
 
-def _say_forecast(study: "AnyStudy", device: Device) -> None:
+def _say_kept(study: "AnyStudy", out: Path, store: Path | None, device: Device) -> list[str]:
+    """The arms that the store has already, said as a comment; of studies of decoders it is not known before the run."""
+    from recombine.studies.spec import Study
+    from recombine.studies.store import Store, store_folder
+
+    folder = store_folder(out, store)
+    if not isinstance(study, Study) or not folder.exists():
+        return []
+    from recombine.runner import pick_device
+    from recombine.studies.reuse import in_store
+    from recombine.studies.stages import open_setting
+
+    kept = in_store(open_setting(study, Store(folder), pick_device(device.value)))
+    if kept:
+        typer.echo(f"# In the store {folder}, and not trained again: {', '.join(kept)}")
+    return kept
+
+
+def _say_forecast(study: "AnyStudy", device: Device, kept: Sequence[str], reused: Sequence[str]) -> None:
     """As comments below the study, so that the whole is a study file still."""
     from recombine.report.page import duration
     from recombine.runner import pick_device
     from recombine.studies.forecast import forecast
 
+    if set(study.arms) <= set(kept):
+        typer.echo("# All arms are there: a run puts the study together from them.")
+        return
     chosen = pick_device(device.value)
     typer.echo("# Timing a few steps of each part (--no-forecast leaves that out).")
     sys.stdout.flush()
     with _stoppable("nothing is kept"):
-        found = forecast(study, chosen)
+        found = forecast(study, chosen, kept, reused)
     of = "GPU memory" if chosen.type == "cuda" else "memory"
     memory = "" if found.memory is None else f", with {found.memory / 2**30:.1f} GiB of {of}"
     typer.echo(f"# About {duration(found.total)} on this machine ({chosen.type}){memory}, if it does nothing else:")

@@ -3,7 +3,6 @@
 The same call goes on where an earlier one stopped.
 """
 
-import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -29,7 +28,7 @@ from recombine.studies.results import write_results
 from recombine.studies.reuse import as_trained, take_over
 from recombine.studies.sharing import share_out
 from recombine.studies.spec import AnyStudy, RenderingStudy
-from recombine.studies.store import Store, claim_folder
+from recombine.studies.store import Store, claim_folder, store_folder
 from recombine.worlds import make_images
 
 
@@ -53,9 +52,7 @@ def run_study(
     started, clock = datetime.now(UTC), time.perf_counter()
     chosen = pick_device(device)
     begin_peak(chosen)
-    kept = Path(store or os.environ.get("RECOMBINE_STORE") or out / "store")
-    if kept.exists() and not kept.is_dir():
-        raise UserError(f"the store {kept} is a file, not a folder; choose another --store.")
+    kept = store_folder(out, store)
     check_outside(study)
     if isinstance(study, RenderingStudy):
         if reuse:

@@ -5,7 +5,7 @@ is kept. What other work the machine does meanwhile, now or later, no forecast k
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -57,35 +57,43 @@ class Forecast:
 
 
 @study_must_fit
-def forecast(study: AnyStudy, device: torch.device) -> Forecast:
-    """What `run_study` will take from nothing."""
+def forecast(
+    study: AnyStudy, device: torch.device, kept: Collection[str] = (), reused: Collection[str] = ()
+) -> Forecast:
+    """What `run_study` will take. Of a study of generators without the arms `kept`, which a store has together with the
+    judge, whose recipe has all tokenizers; and without `reused`, of which finished studies have the tables alone."""
     begin_peak(device)
     if isinstance(study, RenderingStudy):
         return _rendering(study, device)
     with TemporaryDirectory() as folder:
         setting = open_setting(study, Store(Path(folder)), device)
-        seconds = {"probe and judge": PROBE_AND_JUDGE}
+        seconds = {} if kept else {"probe and judge": PROBE_AND_JUDGE}
         probe = build_probe(setting.world, device).eval().requires_grad_(False)
         initialise(probe, seeds_tensor([SHARED_SEED], device))  # its features must be numbers, if not meaningful ones
         judge = Judge(setting.world, probe, 0.05, 0.1)
         fitted: list[FittedTokenizer] = []
         timed: dict[str, tuple[float, int]] = {}
         judged: dict[str, float] = {}
-        with track(len(study.arms), "timing a few steps") as advance:
-            for name, arm in study.arms.items():
+        left = {name: arm for name, arm in study.arms.items() if name not in kept}
+        with track(len(left), "timing a few steps") as advance:
+            for name, arm in left.items():
                 entry = next((one for one in fitted if one.settings == arm.tokenizer), None)
                 if entry is None:
                     entry, took = _tokenizer(setting, arm.tokenizer)
                     same = 1 + sum(one.settings.kind == arm.tokenizer.kind for one in fitted)
                     fitted.append(entry)
-                    seconds[f"tokenizer {arm.tokenizer.kind}{f'-{same}' if same > 1 else ''}"] = took
+                    if not kept:
+                        seconds[f"tokenizer {arm.tokenizer.kind}{f'-{same}' if same > 1 else ''}"] = took
+                if name in reused:
+                    advance(note=name)
+                    continue
                 kind = _kind_of_work(arm)
                 if kind not in timed:
                     timed[kind] = timed_in_parts(name, study.seeds, partial(_arm, setting, arm, entry, judge, judged))
                 took, together = timed[kind]
                 seconds[named_arm(name, together, study.members)] = took
                 advance(note=name)
-    alone = study.members > 1 and any(_costs_alone(arm, device) for arm in study.arms.values())
+    alone = study.members > 1 and any(_costs_alone(arm, device) for arm in left.values())
     return Forecast(seconds, None if alone else peak_memory(device))
 
 

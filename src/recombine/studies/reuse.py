@@ -58,6 +58,12 @@ def take_over(setting: Setting, folders: Sequence[Path], tell: Callable[[str], N
             tell(f"from {given}: {'all that it could give is in the store already' if any_equal else none}")
 
 
+def in_store(setting: Setting) -> list[str]:
+    """The arms of the study that the store has already."""
+    recipes = _recipes(setting, lambda _: setting.device)
+    return [name for name, recipe in recipes.items() if setting.store.has("arm", recipe)]
+
+
 def as_trained(setting: Setting) -> Setting:
     """On a machine without a GPU, the setting in which the arms are those of a GPU, if the store has all of them, with
     their tokenizers and judge, and they differ from what would be trained here (by the precision that `auto` takes).

@@ -32,6 +32,14 @@ class Busy(Exception):
     """Another process is at work on what is named."""
 
 
+def store_folder(out: Path, store: Path | None) -> Path:
+    """Where finished parts are kept: the folder given, or $RECOMBINE_STORE, or one in `out`."""
+    folder = Path(store or os.environ.get("RECOMBINE_STORE") or out / "store")
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"the store {folder} is a file, not a folder; choose another --store.")
+    return folder
+
+
 class Store:
     """A folder of finished results. Many processes may share one: entries appear whole, and are never changed."""
 
