@@ -121,9 +121,9 @@ def run(
         from recombine.studies.outside import check_outside
 
         check_outside(loaded)
+        kept = _say_kept(loaded, out or Path("runs") / loaded.name, store, device)
         reused = _say_reused(loaded, device, reuse) if reuse else []
         typer.echo(yaml.safe_dump(loaded.resolved(), sort_keys=False, allow_unicode=True), nl=False)
-        kept = _say_kept(loaded, out or Path("runs") / loaded.name, store, device)
         if with_forecast:
             _say_forecast(loaded, device, kept, reused)
         return
