@@ -18,7 +18,7 @@ from recombine.studies.base import WORDING, study_hash
 from recombine.studies.monitors import read_monitors
 from recombine.studies.quality_table import read_quality
 from recombine.studies.results import read_results
-from recombine.studies.spec import Study, load_study
+from recombine.studies.spec import Study, load_study, parse_study
 from recombine.studies.store import Store
 from recombine.training import Trainer
 
@@ -83,6 +83,13 @@ def test_arms_of_a_gpu_are_put_together_without_one(
         there = recipe | {"dtype": "torch.bfloat16"}
         kept.save("arm", there, *kept.load("arm", recipe, torch.device("cpu")))
         shutil.rmtree(kept.folder / f"arm-{kept.key('arm', recipe)}")
+
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(small_study.resolved(), sort_keys=False))
+    asked = CliRunner().invoke(app, ["run", str(path), "--dry-run", "--device", "cpu", "--store", str(store)])
+    assert "# the store has all arms as a GPU has trained them" in asked.output and "All arms are there" in asked.output
+    assert parse_study(asked.output) == small_study  # it stays a study file
+    capsys.readouterr()
 
     def begin(*_: Any) -> None:
         raise InterruptedError

@@ -348,7 +348,7 @@ def _say_reused(study: "AnyStudy", device: Device, folders: Sequence[Path]) -> l
         return []
     with TemporaryDirectory() as empty:
         setting = open_setting(study, Store(empty), pick_device(device.value))
-        take_over(setting, folders, lambda text: typer.echo(f"# {text}"))  # a comment: it stays a study file
+        take_over(setting, folders, _comment)
         return in_store(setting)
 
 
@@ -361,13 +361,19 @@ def _say_kept(study: "AnyStudy", out: Path, store: Path | None, device: Device) 
     if not isinstance(study, Study) or not folder.exists():
         return []
     from recombine.runner import pick_device
-    from recombine.studies.reuse import in_store
+    from recombine.studies.reuse import as_trained, in_store
     from recombine.studies.stages import open_setting
 
-    kept = in_store(open_setting(study, Store(folder), pick_device(device.value)))
+    setting = open_setting(study, Store(folder), pick_device(device.value))
+    kept = in_store(as_trained(setting, _comment))
     if kept:
-        typer.echo(f"# In the store {folder}, and not trained again: {', '.join(kept)}")
+        _comment(f"in the store {folder}, and not trained again: {', '.join(kept)}")
     return kept
+
+
+def _comment(text: str) -> None:
+    """What is printed beside a study, so that the whole is a study file still."""
+    typer.echo(f"# {text}")
 
 
 def _say_forecast(study: "AnyStudy", device: Device, kept: Sequence[str], reused: Sequence[str]) -> None:

@@ -59,12 +59,12 @@ def take_over(setting: Setting, folders: Sequence[Path], tell: Callable[[str], N
 
 
 def in_store(setting: Setting) -> list[str]:
-    """The arms of the study that the store has already."""
+    """The arms of the study that the store has already, as they are trained in this setting."""
     recipes = _recipes(setting, lambda _: setting.device)
     return [name for name, recipe in recipes.items() if setting.store.has("arm", recipe)]
 
 
-def as_trained(setting: Setting) -> Setting:
+def as_trained(setting: Setting, tell: Callable[[str], None] = say) -> Setting:
     """On a machine without a GPU, the setting in which the arms are those of a GPU, if the store has all of them, with
     their tokenizers and judge, and they differ from what would be trained here (by the precision that `auto` takes).
     Not some of them: arms of one study are compared with each other."""
@@ -77,9 +77,9 @@ def as_trained(setting: Setting) -> Setting:
     parts = [(kind, recipe[kind]) for recipe in there.values() for kind in ("tokenizer", "judge")]
     if lacks or not all(has(*part) for part in parts):
         what = f"the arm{'' if len(lacks) == 1 else 's'} {', '.join(lacks)}" if lacks else "their tokenizers or judge"
-        say(f"the store has arms that a GPU has trained, but lacks {what}: all are trained here, and none is taken")
+        tell(f"the store has arms that a GPU has trained, but lacks {what}: all are trained here, and none is taken")
         return setting
-    say("the store has all arms as a GPU has trained them: the study is put together from these")
+    tell("the store has all arms as a GPU has trained them: the study is put together from these")
     return replace(setting, trained_on=gpu)
 
 
