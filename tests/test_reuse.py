@@ -38,6 +38,12 @@ def store(finished: Path, shared_store: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(shared_store, tmp_path / "store", ignore=shutil.ignore_patterns("arm-*", "weights-*")))
 
 
+def as_file(study: Study, folder: Path) -> Path:
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump(study.resolved(), sort_keys=False))
+    return path
+
+
 def renamed(study: Study, **changes: Any) -> Study:
     """The same arms under other names, as another study has them."""
     words = study.resolved() | {"name": "other"} | changes
@@ -84,8 +90,7 @@ def test_arms_of_a_gpu_are_put_together_without_one(
         kept.save("arm", there, *kept.load("arm", recipe, torch.device("cpu")))
         shutil.rmtree(kept.folder / f"arm-{kept.key('arm', recipe)}")
 
-    path = tmp_path / "small.yaml"
-    path.write_text(yaml.safe_dump(small_study.resolved(), sort_keys=False))
+    path = as_file(small_study, tmp_path)
     asked = CliRunner().invoke(app, ["run", str(path), "--dry-run", "--device", "cpu", "--store", str(store)])
     assert "# the store has all arms as a GPU has trained them" in asked.output and "All arms are there" in asked.output
     assert parse_study(asked.output) == small_study  # it stays a study file
@@ -110,8 +115,7 @@ def test_a_dry_run_leaves_out_what_the_store_has(
     small_study: Study, finished: Path, store: Path, tmp_path: Path
 ) -> None:
     """Nothing of it where the store has no arm; one arm less where it has one; and no forecast where it has all."""
-    path = tmp_path / "small.yaml"
-    path.write_text(yaml.safe_dump(small_study.resolved(), sort_keys=False))
+    path = as_file(small_study, tmp_path)
     first, second = small_study.arms
 
     def said(*words: str) -> str:

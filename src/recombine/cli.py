@@ -353,7 +353,7 @@ def _say_reused(study: "AnyStudy", device: Device, folders: Sequence[Path]) -> l
 
 
 def _say_kept(study: "AnyStudy", out: Path, store: Path | None, device: Device) -> list[str]:
-    """The arms that the store has already, said as a comment; of studies of decoders it is not known before the run."""
+    """The arms that the store has already, said as a comment; of studies of decoders it is not asked."""
     from recombine.studies.spec import Study
     from recombine.studies.store import Store, store_folder
 
@@ -383,18 +383,18 @@ def _say_forecast(study: "AnyStudy", device: Device, kept: Sequence[str], reused
     from recombine.studies.forecast import forecast
 
     if set(study.arms) <= set(kept):
-        typer.echo("# All arms are there: a run puts the study together from them.")
+        _comment("All arms are there: a run puts the study together from them.")
         return
     chosen = pick_device(device.value)
-    typer.echo("# Timing a few steps of each part (--no-forecast leaves that out).")
+    _comment("Timing a few steps of each part (--no-forecast leaves that out).")
     sys.stdout.flush()
     with _stoppable("nothing is kept"):
         found = forecast(study, chosen, kept, reused)
     of = "GPU memory" if chosen.type == "cuda" else "memory"
     memory = "" if found.memory is None else f", with {found.memory / 2**30:.1f} GiB of {of}"
-    typer.echo(f"# About {duration(found.total)} on this machine ({chosen.type}){memory}, if it does nothing else:")
+    _comment(f"About {duration(found.total)} on this machine ({chosen.type}){memory}, if it does nothing else:")
     for part, seconds in found.seconds.items():
-        typer.echo(f"#   {part}: {duration(seconds)}")
+        _comment(f"  {part}: {duration(seconds)}")
 
 
 def _run(
