@@ -40,8 +40,9 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+# Files of tests are shared out between processes; a process takes up to 3 GiB.
 test: lint
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest -n auto --maxprocesses 4 --dist loadfile
 
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .

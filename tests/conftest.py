@@ -1,7 +1,15 @@
 """What tests share and is made once in a test run: one store, for the tokenizer, probe and judge of the small studies,
 and the invented studies that the report is made of."""
 
+import os
 from pathlib import Path
+
+from recombine.busy_cores import wait_without_spinning
+
+# Before torch is imported: cores are divided between the workers of pytest-xdist, or another run may be at work.
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+wait_without_spinning()
 
 import pytest
 

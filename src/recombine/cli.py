@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recombine.busy_cores import wait_without_spinning
 from recombine.errors import UserError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def run(
         list[Path] | None,
         typer.Option(
             "--reuse",
-            help="Folder of a finished study, or of several: arms they have are not trained again. Repeatable.",
+            help="Folder of a study, or of several: finished arms they have are not trained again. Repeatable.",
         ),
     ] = None,
     wait: Annotated[
@@ -104,7 +105,8 @@ def run(
 ) -> None:
     """Run a study: train every arm with every seed, judge, and write the report.
 
-    The file is checked in full first. Stopped (Ctrl-C, or killed), the same command goes on where it was.
+    The file is checked in full first. Stopped (Ctrl-C, or killed), the same command goes on where it was; the arms that
+    are finished are in --out at any time, for `recombine report`.
 
     Example: [bold]recombine run objectives --out runs/objectives[/bold]
     """
@@ -154,9 +156,10 @@ def demo(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="The folder of a finished study.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of a study, its --out.")],
 ) -> None:
-    """Write the report of a finished study again, as one HTML file that opens offline.
+    """Write the report of a study, as one HTML file that opens offline: of a finished one again, of one that is at
+    work or was stopped with the arms that are finished so far.
 
     Example: [bold]recombine report runs/demo[/bold]
     """
@@ -428,6 +431,7 @@ def _stoppable(then: str) -> Iterator[None]:
 
 def main() -> None:
     """What the `recombine` command calls."""
+    wait_without_spinning()  # before any command imports torch
     try:
         app()
     except UserError as error:
