@@ -4,10 +4,11 @@
 #     bash scripts/queue_studies.sh 3600 loud jepa-published my-study.yaml
 #
 # The queue works in the background and outlives the command, which waits for at most so many seconds, packs what is
-# finished into $PACKED (default: packed/) and says how far it is: an archive per finished study, and store.tar.gz, the
-# store without weights. Given again, the same command waits on, or begins where the queue was stopped (to stop it:
-# kill -- -$(cat runs/queue/pid)). On a new machine, put store.tar.gz back into packed/ first: what it holds is not made
-# again. Arms that results/ has are not either. It ends with 1 where a study failed, which is in its log in runs/queue.
+# finished into $PACKED (default: packed/) and says how far it is: an archive per study (of one that is not finished, with
+# the arms that are: kept in results/, they are not trained again), and store.tar.gz, the store without weights. Given
+# again, the same command waits on, or begins where the queue was stopped (to stop it: kill -- -$(cat runs/queue/pid)).
+# On a new machine, put store.tar.gz back into packed/ first: what it holds is not made again. Arms that results/ has are
+# not either. It ends with 1 where a study failed, which is in its log in runs/queue.
 #
 # With LANES=2 two are at work at a time, each taking the next that waits: a study leaves a large GPU partly idle, where
 # its kernels are small and while it judges (benchmarks/LOG.md says what that gains, measured with NVIDIA's multi-process
@@ -100,22 +101,22 @@ else
 fi
 while at_work && [ "$(date +%s)" -lt "$ends" ]; do sleep 1; done
 
+arms_of() { grep -c '"members_at_once"' "$1"; } # finished ones: each has this line in study.json
 # Whole or not at all: an archive that a kill cut short must not replace a good one.
 pack() { tar czf "$PACKED/.$1.partial" "${@:2}" && mv "$PACKED/.$1.partial" "$PACKED/$1.tar.gz"; }
 [ -d runs/store ] && pack store --exclude='weights-*' --exclude='*.work' --exclude='.*' -C runs store
 while read -r study; do
-    name=$(basename "${study%.yaml}") && as_own=""
-    if [ -f "runs/$name/study.json" ]; then
-        pack "$name" --exclude=report.html --exclude=store -C runs "$name"
-        continue
-    fi
-    for facts in "runs/also/$name"-*/study.json; do # finished by a second lane; the first has not come back to it
-        copy=$(basename "$(dirname "$facts")")
-        if ! [ -f "$facts" ] || ! [[ ${copy#"$name-"} =~ ^[0-9]+$ ]] || [ -n "$as_own" ]; then continue; fi
-        as_own=$(mktemp -d) && cp -r "runs/also/$copy" "$as_own/$name"
-        pack "$name" --exclude=report.html -C "$as_own" "$name"
-        rm -r "$as_own"
+    name=$(basename "${study%.yaml}") && from=""
+    for facts in "runs/$name/study.json" "runs/also/$name"-*/study.json; do # a second lane may finish it, or have more
+        folder=$(dirname "$facts") && copy=${folder##*/}
+        if [ "$folder" != "runs/$name" ] && ! [[ ${copy#"$name-"} =~ ^[0-9]+$ ]]; then continue; fi
+        [ -f "$facts" ] || continue
+        if [ -z "$from" ] || [ "$(arms_of "$facts")" -gt "$(arms_of "$from/study.json")" ]; then from=$folder; fi
     done
+    [ -n "$from" ] || continue
+    as_own=$(mktemp -d) && cp -r "$from" "$as_own/$name"
+    pack "$name" --exclude=report.html --exclude=store --exclude='*.partial' -C "$as_own" "$name"
+    rm -r "$as_own"
 done < <(sort -u runs/queue/given)
 pack logs -C runs queue
 cat runs/queue/done.txt

@@ -165,7 +165,9 @@ def test_committed_results_all_open() -> None:
 def test_a_study_that_has_not_finished(capsys: pytest.CaptureFixture[str], tmp_path: Path, left: str) -> None:
     (tmp_path / left).mkdir()
     said = refused_by_both(capsys, tmp_path)
-    assert said == f"the study in {tmp_path} has not finished: give the command that made it again, it goes on."
+    assert (
+        said == f"the study in {tmp_path} has not finished an arm yet: give the command that made it again, it goes on."
+    )
 
 
 @pytest.mark.parametrize("name", ["study.json", "results.parquet"])

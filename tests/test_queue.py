@@ -152,7 +152,16 @@ def test_what_the_second_lane_finished_is_packed(tmp_path: Path, small_study: St
     os.killpg(int((there / "runs" / "queue" / "pid").read_text()), signal.SIGKILL)
     assert "my-one: left to another lane for now" in said and "my-one-2: finished" in said and "goes on" in said
     assert names(there / "packed" / "my-one.tar.gz") == ["my-one", "my-one/study.json"]
-    (there / "runs" / "my-one" / "study.json").write_text("{}")  # once the first has finished, its own is packed
+    arm = '"members_at_once": 8\n'  # as study.json says of every finished arm
+    own, also = (there / "runs" / name / "study.json" for name in ("my-one", "also/my-one-2"))
+    own.write_text(arm)
+    also.write_text(arm + arm)  # the second lane is further
+    (there / "runs" / "queue" / "pid").unlink()
+    queue(there, "5", "my-one", PYTHON=in_place_of_python(there, "exit 0\n"))
+    with tarfile.open(there / "packed" / "my-one.tar.gz") as packed:
+        found = packed.extractfile("my-one/study.json")
+        assert found is not None and found.read().decode() == arm + arm
+    own.write_text(arm + arm)  # once the first has finished, its own is packed
     (there / "runs" / "my-one" / "results.parquet").write_text("")
     (there / "runs" / "queue" / "pid").unlink()
     queue(there, "5", "my-one", PYTHON=in_place_of_python(there, "exit 0\n"))

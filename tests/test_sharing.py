@@ -252,7 +252,8 @@ def test_a_study_takes_what_is_free_and_waits_for_the_rest(
     with at_work(lock_of(entries["maskgit"])):
         with pytest.raises(Busy, match=r"^maskgit$"):  # who does not wait makes what is free, and leaves
             run_study(small_study, tmp_path / "second", store, "cpu", wait=False)
-        assert entries["dit"].is_dir() and not (tmp_path / "second" / "study.json").exists()
+        left = files.load_json(tmp_path / "second" / "study.json")
+        assert entries["dit"].is_dir() and left["finished"] is None and list(left["arms"]) == ["dit"]
         second.start()
         until(heard(capsys, "arm maskgit: another process is at work on it; waiting for it"))
         assert entries["dit"].is_dir() and not entries["maskgit"].exists()

@@ -27,8 +27,8 @@ class _Study(Protocol):
     def resolved(self) -> dict[str, Any]: ...
 
 
-def opening(study: _Study, device: torch.device, started: datetime) -> dict[str, Any]:
-    """How every study.json begins: what was asked, and what answered."""
+def opening(study: _Study, device: torch.device, started: datetime, finished: bool) -> dict[str, Any]:
+    """How every study.json begins: what was asked, and what answered; of an unfinished study, `finished` is null."""
     return {
         "name": study.name,
         "question": study.question,
@@ -39,7 +39,7 @@ def opening(study: _Study, device: torch.device, started: datetime) -> dict[str,
         "versions": versions(),
         "hardware": hardware(device),
         "started": started.isoformat(timespec="seconds"),
-        "finished": now(),
+        "finished": now() if finished else None,
         "memory_gib_of_last_call": peak_gib(device),  # an earlier call may have made parts that took more
     }
 

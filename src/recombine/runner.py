@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,9 +25,10 @@ from recombine.studies.memory import study_must_fit
 from recombine.studies.monitors import write_monitors
 from recombine.studies.outside import check_outside
 from recombine.studies.quality_table import write_quality
+from recombine.studies.results import NAME as RESULTS
 from recombine.studies.results import write_results
 from recombine.studies.reuse import as_trained, take_over
-from recombine.studies.sharing import share_out
+from recombine.studies.so_far import SoFar
 from recombine.studies.spec import AnyStudy, RenderingStudy
 from recombine.studies.store import Store, claim_folder, store_folder
 from recombine.worlds import make_images
@@ -68,48 +70,43 @@ def run_study(
         judge, judge_facts, judge_recipe = stages.calibrate_judge(setting, probe, fitted)
         ceilings = stages.measure_ceilings(setting, judge, fitted)
 
+        shared = _facts(setting, fitted, {"probe": probe_facts, **judge_facts}, ceilings)
+
+        def write(arms: dict[str, ArmResult], finished: bool = False) -> None:
+            """The tables, pictures and facts of these arms."""
+            write_results(out, [row for arm in arms.values() for row in arm.rows])
+            write_monitors(out, [row for arm in arms.values() for row in arm.monitors])
+            write_quality(out, [row for arm in arms.values() for row in arm.quality])
+            files.save_tensors_atomic(out / "pictures.safetensors", _pictures(setting, fitted, arms))
+            facts = {
+                **provenance.opening(study, chosen, started, finished),
+                "recipes": stages.RECIPES,
+                # What each part took when it was made, be it by an earlier call; the last call alone is beside.
+                "seconds": setting.seconds | {"total": sum(setting.seconds.values())},
+                "seconds_of_last_call": time.perf_counter() - clock,
+                **shared,
+                "arms": {
+                    name: {
+                        "settings": study.arms[name].model_dump(mode="json"),
+                        "tokenizer": stages.tokenizer_of(fitted, study.arms[name]).name,
+                        **arm.facts,
+                    }
+                    for name, arm in arms.items()
+                },
+            }
+            files.save_json_atomic(out / "study.json", facts)
+
+        so_far = SoFar(out, study.arms, write)
+
         def make(name: str, wait: bool) -> ArmResult:
             arm = study.arms[name]
-            return run_arm(setting, name, arm, stages.tokenizer_of(fitted, arm), judge, judge_recipe, wait)
+            entry = stages.tokenizer_of(fitted, arm)
+            return run_arm(setting, name, arm, entry, judge, judge_recipe, wait, so_far.write)
 
-        arms = share_out(study.arms, make, wait)
-        table = write_results(out, [row for arm in arms.values() for row in arm.rows])
-        write_monitors(out, [row for arm in arms.values() for row in arm.monitors])
-        write_quality(out, [row for arm in arms.values() for row in arm.quality])
-        files.save_tensors_atomic(out / "pictures.safetensors", _pictures(setting, fitted, arms))
-        facts = {
-            **provenance.opening(study, chosen, started),
-            "recipes": stages.RECIPES,
-            # What each part took when it was made, be it by an earlier call; the last call alone is beside.
-            "seconds": setting.seconds | {"total": sum(setting.seconds.values())},
-            "seconds_of_last_call": time.perf_counter() - clock,
-            "world": {
-                "name": setting.world.name,
-                "image_size": setting.world.image_size,
-                "factors": [{"name": f.name, "values": list(f.values)} for f in setting.world.factors],
-            },
-            "split": {
-                "train": [code(c) for c in setting.split.train],
-                "levels": {code(c): level for c, level in setting.split.levels.items()},
-            },
-            "judge": {"probe": probe_facts, **judge_facts},
-            "tokenizers": {
-                name: {"settings": entry.settings.model_dump(mode="json"), "log": entry.log, "ceiling": ceilings[name]}
-                for name, entry in fitted.items()
-            },
-            "arms": {
-                name: {
-                    "settings": arm.model_dump(mode="json"),
-                    "tokenizer": stages.tokenizer_of(fitted, arm).name,
-                    **arms[name].facts,
-                }
-                for name, arm in study.arms.items()
-            },
-        }
-        files.save_json_atomic(out / "study.json", facts)
+        write(so_far.make_all(make, wait), finished=True)
         report = write_report(out)
     print_summary(out)
-    say(f"results: {table}\nreport:  {report}")
+    say(f"results: {out / RESULTS}\nreport:  {report}")
     return report
 
 
@@ -122,6 +119,31 @@ def pick_device(word: str) -> torch.device:
             "there is no CUDA GPU that torch can use here; run with --device cpu, or see `recombine doctor`."
         )
     return torch.device(word)
+
+
+def _facts(
+    setting: stages.Setting,
+    fitted: dict[str, stages.FittedTokenizer],
+    judge: dict[str, Any],
+    ceilings: dict[str, dict[str, Any]],
+) -> dict[str, Any]:
+    """What study.json says of all that the arms share."""
+    return {
+        "world": {
+            "name": setting.world.name,
+            "image_size": setting.world.image_size,
+            "factors": [{"name": f.name, "values": list(f.values)} for f in setting.world.factors],
+        },
+        "split": {
+            "train": [code(c) for c in setting.split.train],
+            "levels": {code(c): level for c, level in setting.split.levels.items()},
+        },
+        "judge": judge,
+        "tokenizers": {
+            name: {"settings": entry.settings.model_dump(mode="json"), "log": entry.log, "ceiling": ceilings[name]}
+            for name, entry in fitted.items()
+        },
+    }
 
 
 def _pictures(

@@ -63,7 +63,9 @@ class Finished:
     @cached_property
     def arms(self) -> list[str]:
         """Arms in the order of the study file, then any that only the table knows."""
-        return list(dict.fromkeys([*self.part("arms"), *(row["arm"] for row in self.rows)]))
+        return list(
+            dict.fromkeys([*self.part("study", "arms"), *self.part("arms"), *(row["arm"] for row in self.rows)])
+        )
 
     @cached_property
     def measured(self) -> list[str]:
@@ -141,7 +143,7 @@ class Finished:
         """What a whole study would have and this one has not, a sentence each."""
         notes = []
         if not self.facts.get("finished"):
-            notes.append("The study has not finished: the numbers below are those of its last evaluation so far.")
+            notes.append("The study has not finished: the numbers below are those of its last evaluations so far.")
         if self.table is None:
             notes.append("results.parquet is not there: no arm has been judged yet.")
         elif self.table.num_rows > len(self.rows):

@@ -14,6 +14,7 @@ from recombine.files import write_atomic
 from recombine.judges.statistics import Interval
 from recombine.progress import console
 from recombine.report import contours, scaling
+from recombine.report.reading import some
 from recombine.report.rendering_inside import (
     SHAPE,
     SUPERPOSED,
@@ -50,6 +51,7 @@ def write_rendering(folder: Path) -> Path:
         question=study.facts["question"],
         limits=study.facts["limits"],
         diverged=diverged(study),
+        missing=missing(study),
         answer=scaling.sentences(study) or answer(study),
         columns=COLUMNS,
         lines=table_lines(study),
@@ -162,6 +164,14 @@ def answer(study: FinishedRendering) -> list[str]:
     """One sentence for each arm: whether it draws what it never saw. `diverged` says what there is to say of an arm
     that has no member left."""
     return [_sentence(arm) for arm in study.arms.values() if not arm.lost]
+
+
+def missing(study: FinishedRendering) -> list[str]:
+    """What a whole study would have and this one has not, a sentence each."""
+    if study.facts.get("finished"):
+        return []
+    lacking = [name for name in study.facts["study"]["arms"] if name not in study.arms]
+    return ["The study has not finished.", *([f"No results yet for {some(lacking)}."] if lacking else [])]
 
 
 def diverged(study: FinishedRendering) -> list[str]:

@@ -1,7 +1,7 @@
 """One arm: all its members trained together, judged at every evaluation, and able to go on after any interruption."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,13 @@ def run_arm(
     judge: Judge,
     judge_recipe: dict[str, Any],
     wait: bool = True,
+    begin: Callable[[], None] | None = None,
 ) -> ArmResult:
     """Train and judge an arm, or take it from the store. Where another process is at work on it, `wait` for that, or
-    raise store.Busy."""
+    raise store.Busy. `begin` is called before members are trained."""
     setting = setting_of(setting, arm)
     recipe = arm_recipe(setting, arm, entry.recipe, judge_recipe)
-    parts = _run_members(setting, name, arm, entry, judge, recipe, wait)
+    parts = _run_members(setting, name, arm, entry, judge, recipe, wait, begin)
     ends = [row for _, facts in parts for row in facts["rows"] if row["step"] == arm.training.steps]
     if lost := diverged_seeds(ends):
         say(diverged_sentence(name, lost))
@@ -118,7 +119,14 @@ Part = tuple[dict[str, Tensor], dict[str, Any]]  # what the store holds of membe
 
 
 def _run_members(
-    setting: Setting, name: str, arm: Arm, entry: FittedTokenizer, judge: Judge, recipe: dict[str, Any], wait: bool
+    setting: Setting,
+    name: str,
+    arm: Arm,
+    entry: FittedTokenizer,
+    judge: Judge,
+    recipe: dict[str, Any],
+    wait: bool,
+    begin: Callable[[], None] | None,
 ) -> list[Part]:
     """The members of an arm: trained together, or in as many parts as the memory needs."""
 
@@ -130,6 +138,8 @@ def _run_members(
         with setting.store.alone("arm", of(seeds), f"arm {name}", wait):
             if setting.store.has("arm", of(seeds)):  # made while we waited
                 return
+            if begin is not None:
+                begin()
             try:
                 _train_and_store(some, name, arm, entry, judge, of(seeds))
             except FULL as error:

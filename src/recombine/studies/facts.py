@@ -138,7 +138,9 @@ def read_facts(folder: Path) -> dict[str, Any]:
     path, table = folder / "study.json", folder / "results.parquet"
     if not path.is_file() and not table.is_file():
         if any((folder / name).exists() for name in (CLAIM, "store")):
-            raise UserError(f"the study in {folder} has not finished: give the command that made it again, it goes on.")
+            raise UserError(
+                f"the study in {folder} has not finished an arm yet: give the command that made it again, it goes on."
+            )
         if any(folder.glob("*/study.json")):
             raise UserError(f"{folder} holds folders of studies, and is none itself; give {folder}/* or one of them.")
         raise UserError(f"{folder} holds no study (no study.json, no results.parquet): run `recombine run` first.")
@@ -160,7 +162,10 @@ def read_facts(folder: Path) -> dict[str, Any]:
     asked = facts["study"]
     wording = PLANE_WORDING if asked.get("kind") == "rendering" else WORDING
     made = {name: arm.get("settings") for name, arm in facts.get("arms", {}).items()}
-    same = made == asked.get("arms") and facts.get("name") == asked.get("name", facts.get("name"))
+    wanted = asked.get("arms")
+    if not facts.get("finished") and isinstance(wanted, dict):  # the arms that are finished so far
+        wanted = {name: wanted.get(name) for name in made}
+    same = made == wanted and facts.get("name") == asked.get("name", facts.get("name"))
     if "hash" in facts and (study_hash(asked, wording) != facts["hash"] or not same):
         raise UserError(f"{path} was changed after it was made (its hash differs): run the study again, or restore it.")
     return facts

@@ -7,6 +7,7 @@ place of a decoder.
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +35,7 @@ from recombine.studies.memory import Seeds, in_parts
 from recombine.studies.rendering import RenderingArm, RenderingStudy
 from recombine.studies.rendering_table import parquet, table_of
 from recombine.studies.results import NAME as RESULTS
-from recombine.studies.sharing import share_out
+from recombine.studies.so_far import SoFar
 from recombine.studies.store import Store, claim_folder
 from recombine.studies.unfinished import Unfinished
 from recombine.tokenizers import Tokenizer
@@ -124,9 +125,16 @@ def judge(pictures: Tensor, plane: Plane) -> Judged:
     return judge_samples(pictures, plane) if pictures.shape[2] > 1 else judge_plane(pictures[:, :, 0], plane)
 
 
-def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device, wait: bool = True) -> RenderedArm:
+def run_arm(
+    study: RenderingStudy,
+    name: str,
+    store: Store,
+    device: torch.device,
+    wait: bool = True,
+    begin: Callable[[], None] | None = None,
+) -> RenderedArm:
     """Train and judge an arm, or take it from the store. Where another process is at work on it, `wait` for that, or
-    raise store.Busy."""
+    raise store.Busy. `begin` is called before members are trained."""
     arm = study.arms[name]
     recipe = recipe_of(study, arm, device)
 
@@ -138,6 +146,8 @@ def run_arm(study: RenderingStudy, name: str, store: Store, device: torch.device
         with store.alone(KIND, of(seeds), f"arm {name}", wait):
             if store.has(KIND, of(seeds)):  # made while we waited
                 return
+            if begin is not None:
+                begin()
             try:
                 _train(some, name, arm, store, of(seeds), device)
             except FULL as error:
@@ -394,51 +404,68 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
     from recombine.report.rendering import print_rendering, write_rendering
 
     started, clock = datetime.now(UTC), time.perf_counter()
+
+    def write(arms: dict[str, RenderedArm], finished: bool = False) -> dict[str, Any]:
+        """The tables and facts of these arms."""
+        _write_tables(study, out, arms)
+        facts = {
+            "kind": "rendering",
+            **provenance.opening(study, device, started, finished),
+            **_seconds({f"arm {name}": arm.seconds for name, arm in arms.items()}, clock),
+            "arms": {name: _facts_of(arm, device) for name, arm in arms.items()},
+        }
+        files.save_json_atomic(out / "study.json", facts)
+        return facts
+
     with claim_folder(out, study.hash, study.name):
         kept = Store(store)
-        arms = share_out(study.arms, lambda name, waiting: run_arm(study, name, kept, device, waiting), wait)
-        tables = [table_of(study, name, arm) for name, arm in arms.items()]
-        files.write_atomic(out / RESULTS, parquet(pa.concat_tables(tables, promote_options="default")))
-        pictures = {name: arm.images for name, arm in arms.items()}
-        pictures |= {f"{name}.real": (arm.plane.images * 255).round().to(torch.uint8) for name, arm in arms.items()}
-        pictures |= {f"{name}.samples": arm.samples[0] for name, arm in arms.items() if arm.samples is not None}
-        files.save_tensors_atomic(out / "pictures.safetensors", pictures)
-        seconds = {f"arm {name}": arm.seconds for name, arm in arms.items()}
-        facts: dict[str, Any] = {
-            "kind": "rendering",
-            **provenance.opening(study, device, started),
-            "seconds": seconds | {"total": sum(seconds.values())},
-            "seconds_of_last_call": time.perf_counter() - clock,
-            "arms": {
-                name: {
-                    "settings": arm.settings.model_dump(mode="json"),
-                    "parameters": arm.parameters,
-                    "seconds": arm.seconds,
-                    "code": arm.code,
-                    "hardware": arm.hardware,
-                    "members_at_once": arm.members_at_once,
-                    "tokenizer": arm.tokenizer,
-                    "dtype": str(arm.settings.dtype(device)),
-                    "trained_cells": int(arm.plane.trained.sum()),
-                    "held_out_cells": int((~arm.plane.trained).sum()),
-                    "blank": {
-                        "trained": arm.plane.blank[arm.plane.trained].mean().item(),
-                        "held_out": arm.plane.blank[~arm.plane.trained].mean().item(),
-                    },
-                }
-                for name, arm in arms.items()
-            },
-        }
-        files.save_json_atomic(out / "study.json", facts)  # whole already: measuring may be long, or be stopped
-        seconds |= {f"measuring {name}": took for name, took in _measure(study, out, kept, device).items()}
+        so_far = SoFar(out, study.arms, write)
+        arms = so_far.make_all(lambda name, waiting: run_arm(study, name, kept, device, waiting, so_far.write), wait)
+        facts = write(arms, finished=True)  # whole already: measuring may be long, or be stopped
+        measuring = {f"measuring {name}": took for name, took in _measure(study, out, kept, device).items()}
         facts |= {
             "finished": provenance.now(),
             "memory_gib_of_last_call": peak_gib(device),
-            "seconds": seconds | {"total": sum(seconds.values())},
-            "seconds_of_last_call": time.perf_counter() - clock,
+            **_seconds({f"arm {name}": arm.seconds for name, arm in arms.items()} | measuring, clock),
         }
         files.save_json_atomic(out / "study.json", facts)
         report = write_rendering(out)
     print_rendering(out)
     say(f"results: {out / RESULTS}\nreport:  {report}")
     return report
+
+
+def _write_tables(study: RenderingStudy, out: Path, arms: dict[str, RenderedArm]) -> None:
+    tables = [table_of(study, name, arm) for name, arm in arms.items()]
+    files.write_atomic(out / RESULTS, parquet(pa.concat_tables(tables, promote_options="default")))
+    pictures = {name: arm.images for name, arm in arms.items()}
+    pictures |= {f"{name}.real": (arm.plane.images * 255).round().to(torch.uint8) for name, arm in arms.items()}
+    pictures |= {f"{name}.samples": arm.samples[0] for name, arm in arms.items() if arm.samples is not None}
+    files.save_tensors_atomic(out / "pictures.safetensors", pictures)
+
+
+def _seconds(parts: dict[str, float], clock: float) -> dict[str, Any]:
+    return {
+        "seconds": parts | {"total": sum(parts.values())},
+        "seconds_of_last_call": time.perf_counter() - clock,
+    }
+
+
+def _facts_of(arm: RenderedArm, device: torch.device) -> dict[str, Any]:
+    """What study.json says of an arm."""
+    return {
+        "settings": arm.settings.model_dump(mode="json"),
+        "parameters": arm.parameters,
+        "seconds": arm.seconds,
+        "code": arm.code,
+        "hardware": arm.hardware,
+        "members_at_once": arm.members_at_once,
+        "tokenizer": arm.tokenizer,
+        "dtype": str(arm.settings.dtype(device)),
+        "trained_cells": int(arm.plane.trained.sum()),
+        "held_out_cells": int((~arm.plane.trained).sum()),
+        "blank": {
+            "trained": arm.plane.blank[arm.plane.trained].mean().item(),
+            "held_out": arm.plane.blank[~arm.plane.trained].mean().item(),
+        },
+    }

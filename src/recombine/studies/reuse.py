@@ -1,4 +1,4 @@
-"""Arms of finished studies, taken over into a store: what a results folder already has is not trained again.
+"""Finished arms of other studies, taken over into a store: what a results folder already has is not trained again.
 
 A folder that was kept or published has no store and no weights, but its tables hold all that the store keeps of an arm.
 Only arms that are the same in everything are taken: settings, seeds, tokenizers, judge, precision, and the versions of
@@ -31,7 +31,7 @@ Recipe = dict[str, Any]
 
 
 def take_over(setting: Setting, folders: Sequence[Path], tell: Callable[[str], None] = say) -> None:
-    """Put every arm that `setting`'s study asks for and one of these finished studies has into the store."""
+    """Put every arm that `setting`'s study asks for and one of these studies has finished into the store."""
     wanted = {
         setting.store.key("arm", recipe): name for name, recipe in _recipes(setting, lambda _: setting.device).items()
     }
@@ -119,13 +119,14 @@ def _recipes_of(folder: Path, facts: dict[str, Any], store: Store) -> dict[str, 
             "leave it out of --reuse."
         )
     made = facts["arms"]
-    return _recipes(
-        open_setting(study, store, torch.device("cpu")), lambda name: torch.device(made[name]["hardware"]["device"])
-    )
+    setting = open_setting(study, store, torch.device("cpu"))
+    return _recipes(setting, lambda name: torch.device(made[name]["hardware"]["device"]), list(made))
 
 
-def _recipes(setting: Setting, device_of: Callable[[str], torch.device]) -> dict[str, Recipe]:
-    """The recipe of every arm of a study, seeds and all."""
+def _recipes(
+    setting: Setting, device_of: Callable[[str], torch.device], names: Sequence[str] | None = None
+) -> dict[str, Recipe]:
+    """The recipe of every arm of a study (or of those of these names), seeds and all."""
     arms = setting.study.arms
     tokenizers: list[Recipe] = []
     for arm in arms.values():
@@ -138,7 +139,7 @@ def _recipes(setting: Setting, device_of: Callable[[str], torch.device]) -> dict
         recipe = arm_recipe(own, arm, tokenizer_recipe(setting, arm.tokenizer), judge)
         return recipe | {"seeds": list(setting.study.seeds)}
 
-    return {name: of(name, arm) for name, arm in arms.items()}
+    return {name: of(name, arms[name]) for name in (arms if names is None else names)}
 
 
 def _tables(folder: Path, name: str, facts: dict[str, Any]) -> dict[str, Any]:

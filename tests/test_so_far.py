@@ -1,0 +1,149 @@
+"""A study that was stopped between two arms: its folder has a table of the finished one, which is drawn, reused and
+gone on from."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from recombine import read_results
+from recombine.cli import app
+from recombine.report import write_report
+from recombine.runner import run_study
+from recombine.studies import arms, rendering_run
+from recombine.studies.monitors import read_monitors
+from recombine.studies.quality_table import read_quality
+from recombine.studies.spec import Study, load_study
+from recombine.studies.store import Store
+
+READ = (read_results, read_monitors, read_quality)
+
+
+class Stopped(BaseException):
+    """As a kill."""
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, owner: Any, function: str, name: str) -> None:
+    """A kill when the arm `name` begins: it is the second thing that `function` is given."""
+    plain = getattr(owner, function)
+
+    def begin(*given: Any) -> Any:
+        if given[1] == name:
+            raise Stopped
+        return plain(*given)
+
+    monkeypatch.setattr(owner, function, begin)
+
+
+@pytest.fixture(scope="module")
+def whole(small_study: Study, shared_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole") / "out"
+    run_study(small_study, out, shared_store, "cpu")
+    return out
+
+
+@pytest.fixture(scope="module")
+def left(small_study: Study, whole: Path, shared_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder and store of the study as they are when it is stopped at its second arm."""
+    home = tmp_path_factory.mktemp("left")
+    shutil.copytree(shared_store, home / "store", ignore=shutil.ignore_patterns("arm-*", "weights-*"))
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, arms, "_train_and_store", "dit")
+        with pytest.raises(Stopped):
+            run_study(small_study, home / "out", home / "store", "cpu")
+    return home
+
+
+@pytest.fixture
+def store(left: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(left / "store", tmp_path / "store"))
+
+
+@pytest.fixture
+def stopped(left: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(left / "out", tmp_path / "out"))
+
+
+def facts_in(out: Path) -> dict[str, Any]:
+    return dict(json.loads((out / "study.json").read_text()))
+
+
+def test_the_tables_have_what_is_finished(small_study: Study, whole: Path, stopped: Path) -> None:
+    for read in READ:
+        first = [row for row in read(whole).to_pylist() if row["arm"] == "maskgit"]
+        assert first and read(stopped).to_pylist() == first
+    facts = facts_in(stopped)
+    assert facts["finished"] is None and list(facts["arms"]) == ["maskgit"]
+    assert Study.model_validate(facts["study"]) == small_study  # all of it, as it was asked for
+    assert not (stopped / "report.html").exists()
+    counted = [(out / "study.json").read_text().count('"members_at_once"') for out in (stopped, whole)]
+    assert counted == [1, 2]  # scripts/queue_studies.sh goes by it
+
+
+def test_the_page_says_what_is_missing(stopped: Path) -> None:
+    assert CliRunner().invoke(app, ["report", str(stopped)]).exit_code == 0
+    page = (stopped / "report.html").read_text()
+    assert "The study has not finished" in page and "No results yet for dit." in page
+
+
+def test_the_same_command_goes_on_to_the_whole(small_study: Study, whole: Path, stopped: Path, store: Path) -> None:
+    run_study(small_study, stopped, store, "cpu")
+    for read in READ:
+        assert read(stopped) == read(whole)
+    assert facts_in(stopped)["finished"] and list(facts_in(stopped)["arms"]) == ["maskgit", "dit"]
+    assert "has not finished" not in (stopped / "report.html").read_text()
+
+
+def test_finished_arms_are_reused(
+    small_study: Study, stopped: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a store that lost them, as on another machine."""
+    for arm in store.glob("arm-*"):
+        shutil.rmtree(arm)
+    stop_at(monkeypatch, arms, "_train_and_store", "dit")  # MaskGIT would be trained before
+    kept = stopped.rename(tmp_path / "kept")
+    with pytest.raises(Stopped):
+        run_study(small_study, tmp_path / "out", store, "cpu", [kept])
+    for read in READ:
+        assert read(tmp_path / "out") == read(kept)
+    assert facts_in(tmp_path / "out")["arms"]["maskgit"]["taken_from"] == "small"
+
+
+def test_a_whole_folder_is_never_replaced_by_a_part(
+    small_study: Study, whole: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its store has lost the second arm, which is made anew and stopped."""
+    out = Path(shutil.copytree(whole, tmp_path / "out"))
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    stop_at(monkeypatch, arms, "_train_and_store", "dit")
+    with pytest.raises(Stopped):
+        run_study(small_study, out, store, "cpu")
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+
+
+def test_arms_that_were_edited_into_it_are_refused(stopped: Path) -> None:
+    facts = facts_in(stopped)
+    facts["arms"]["maskgit"]["settings"]["training"]["steps"] += 1
+    (stopped / "study.json").write_text(json.dumps(facts))
+    done = CliRunner().invoke(app, ["report", str(stopped)])
+    assert "was changed after it was made" in str(done.exception)
+
+
+def test_decoders_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = load_study("demo-rendering", shrunk=True)
+    first, *_, last = study.arms
+    for name in list(study.arms)[:-1]:
+        rendering_run.run_arm(study, name, Store(tmp_path / "store"), torch.device("cpu"))
+    with monkeypatch.context() as patch:
+        stop_at(patch, rendering_run, "_train", last)
+        with pytest.raises(Stopped):
+            run_study(study, tmp_path / "out", tmp_path / "store", "cpu")
+    assert set(read_results(tmp_path / "out").column("arm").to_pylist()) == set(study.arms) - {last}
+    page = write_report(tmp_path / "out").read_text()
+    assert "The study has not finished." in page and f"No results yet for {last}." in page and first in page
+    run_study(study, tmp_path / "out", tmp_path / "store", "cpu")
+    assert "has not finished" not in (tmp_path / "out" / "report.html").read_text()
