@@ -27,7 +27,7 @@ from recombine.studies.outside import check_outside
 from recombine.studies.quality_table import write_quality
 from recombine.studies.results import NAME as RESULTS
 from recombine.studies.results import write_results
-from recombine.studies.reuse import as_trained, take_over
+from recombine.studies.reuse import as_trained, in_store, take_over
 from recombine.studies.so_far import SoFar
 from recombine.studies.spec import AnyStudy, RenderingStudy
 from recombine.studies.store import Store, claim_folder, store_folder
@@ -64,6 +64,8 @@ def run_study(
         return run_rendering(study, out, kept, chosen, wait)
     with claim_folder(out, study.hash, study.name):
         setting = stages.open_setting(study, Store(kept), chosen)
+        if kept_arms := in_store(setting):
+            say(f"in the store already, and not trained again: {', '.join(kept_arms)}")
         take_over(setting, reuse)
         setting = as_trained(setting)
         fitted, (probe, probe_facts) = stages.fit_tokenizers_and_probe(setting)

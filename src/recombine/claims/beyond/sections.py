@@ -10,6 +10,7 @@ from recombine.claims.ledger import FIGURES
 from recombine.claims.testing import MATTERS
 from recombine.claims.why.sections import anchor, folded, mark, source
 from recombine.progress import console
+from recombine.report.reading import some
 from recombine.report.words import join
 
 TITLE = "Beyond the papers"
@@ -75,12 +76,20 @@ def by_probe(entry: Entry) -> str:
     clear = [one for one in entry.named if one.word in ("higher", "lower")]
     rest = len(entry.named) - len(clear)
     if not clear:
-        return f"By the probe alone, valid or not, {'none of them is' if rest > 1 else 'it is not'} clearly other."
+        none = "none of them is" if rest > 1 else "it is not"
+        return f"By the probe alone, valid or not, {none} clearly other.{_by_it_only(entry)}"
     close = all(one.word == "alike" for one in entry.named if one not in clear)
     what = f"within {100 * MATTERS.value:.0f} points" if close else "no clear difference"
     others = f"; {what} in the other{'' if rest == 1 else f' {rest}'} comparison{'' if rest == 1 else 's'}"
     others = others if rest else ""
-    return f"By the probe alone, valid or not: {listing(clear)}{others}."
+    return f"By the probe alone, valid or not: {listing(clear)}{others}.{_by_it_only(entry)}"
+
+
+def _by_it_only(entry: Entry) -> str:
+    """Which of several comparisons are made by the probe alone, since too little is valid for the others' count."""
+    made = {one.label for one in entry.found.contrasts} if entry.found else set()
+    only = [one.label for one in entry.named if one.label not in made]
+    return f" Compared by it only: {some(only)}." if made and only else ""
 
 
 def in_full_by_probe(entry: Entry) -> list[str]:
