@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from planted import CODES, LEVELS, OBJECTIVES, REPRODUCED, plant
 from recombine.claims import ladder
@@ -151,3 +151,29 @@ def test_committed_figures_are_there() -> None:
     assert sorted(path.name for path in (ROOT / "results" / "figures").iterdir()) == sorted(
         Path(name).name for name in named
     )
+
+
+def test_the_first_screen_shows_what_is_asked_and_what_counts(tmp_path: Path) -> None:
+    """Where there are real images and a picture of every verdict at level-2; else the words stand alone."""
+    study = with_pictures(planted(tmp_path / "objectives"))
+    pictures = load_file(study / "pictures.safetensors")
+    pictures["real"] = np.full((len(CODES), 8, 3, 28, 28), 200, np.uint8)
+    far = list(LEVELS.values()).index(2)
+    pictures["maskgit.joint"][far, 1:] = 0  # named right all the same
+    pictures["maskgit.right"][far, 2:] = 0
+    shown = "![What is asked and what counts](results/figures/asked.png)"
+    picture = tmp_path / "results" / "figures" / "asked.png"
+
+    def page() -> str:
+        save_file(pictures, study / "pictures.safetensors")
+        write_page(tmp_path / "RESULTS.md", [study])
+        return (tmp_path / "RESULTS.md").read_text()
+
+    assert shown in page() and picture.stat().st_size > 5_000
+    first = picture.read_bytes()
+    assert shown in page() and picture.read_bytes() == first and is_figures(picture.parent)
+    pictures["maskgit.right"][far, 2:] = 1  # by no model is it named wrong
+    assert shown not in page() and not picture.exists()
+    pictures["maskgit.right"][far, 2:] = 0
+    del pictures["real"]
+    assert shown not in page() and not picture.exists()

@@ -24,6 +24,7 @@ CLAIMS: tuple[Claim, ...] = (
     *PLANES,
 )
 FIGURES = "figures"  # the folder beside the studies that holds RESULTS.md's own pictures
+ASKED = "asked"  # the figure of what is asked and what counts
 DRAWN = "-drawn"  # ends the name of a figure of what the models draw
 QUALITY = "quality-"  # begins the name of a figure of a study's quality
 
@@ -63,7 +64,7 @@ def is_figures(folder: Path) -> bool:
     if folder.name != FIGURES or not folder.is_dir():
         return False
     names = {claim.id for claim in CLAIMS} | {one.id for one in EXPLANATIONS} | {one.id for one in QUESTIONS}
-    names |= {f"{claim.id}{DRAWN}" for claim in CLAIMS if claim.drawn}
+    names |= {ASKED} | {f"{claim.id}{DRAWN}" for claim in CLAIMS if claim.drawn}
     names |= {f"{QUALITY}{name}" for claim in CLAIMS for name in claim.studies}
     return all(path.suffix == ".png" and path.stem in names for path in folder.iterdir())
 

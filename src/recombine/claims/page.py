@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from recombine.claims.asked_figure import can_be_asked, draw_asked
 from recombine.claims.asking import without_own
 from recombine.claims.beyond import questions, sections
 from recombine.claims.beyond.entries import Entry
 from recombine.claims.brief import MODELS, brief_lines, what_counts, what_is_asked
-from recombine.claims.ledger import CLAIMS, DRAWN, FIGURES, QUALITY, make_ledger, open_studies
+from recombine.claims.ledger import ASKED, CLAIMS, DRAWN, FIGURES, QUALITY, make_ledger, open_studies
 from recombine.claims.planes.judges import SCALING
 from recombine.claims.quality import figure_name, qualities, qualities_beside, quality_pointer, quality_sections
 from recombine.claims.tables import StudyTable
@@ -178,6 +179,11 @@ def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list
             draw_pictures(verdict.finding.study.finished, picture)
         elif verdict.claim.drawn:
             _remove(picture)
+    study, picture = _asked(verdicts), pictures / f"{ASKED}.png"
+    if study is not None and can_be_asked(study.finished):
+        draw_asked(study.finished, picture)
+    else:
+        _remove(picture)
     measured = qualities(verdicts)
     for name in {name for claim in CLAIMS for name in claim.studies} - {one.study.name for one in measured}:
         _remove(pictures / f"{QUALITY}{name}.png")
@@ -237,20 +243,30 @@ def page_text(
 def _top(verdicts: Sequence[Verdict]) -> str:
     counts = {word: sum(verdict.verdict == word for verdict in verdicts) for word in WORDS}
     said = join([f"{count} {word}" for word, count in counts.items() if count])
-    generators = [one.finding.study for one in verdicts if one.finding and not one.finding.study.is_plane]
-    study = generators[0] if generators else None
+    study = _asked(verdicts)
+    figure = study is not None and can_be_asked(study.finished)
+    picture = f"![What is asked and what counts](results/{FIGURES}/{ASKED}.png)\n\n" if figure else ""
     return (
         "# Results\n\n"
         "<!-- Written by `recombine claims results/* --write RESULTS.md`; a change by hand is lost. -->\n\n"
         f"Of {len(verdicts)} claims of two papers (C: {PAPERS['C'][1]}, F: {PAPERS['F'][1]}): {said}.\n\n"
-        f"**What is asked.** {what_is_asked(study)} Where a study has another world, it is said. {MODELS} "
-        f"**Two counts.** {what_counts(study)} **Numbers** are, "
-        "where nothing else is said, shares of level-2 pictures over the last fifth of the evaluations, with 95 % "
-        "intervals over seeds; those of the claims F are about decoders that are told every factor, at the end of "
-        "training, over the pairs (x, y) that were held out ([docs/rendering.md](docs/rendering.md)). How a "
-        "verdict is reached: [docs/claims.md](docs/claims.md); the thresholds were fixed in the code, whose "
-        "history shows when."
+        f"{picture}"
+        f"- **What is asked.** {what_is_asked(study)} Where a study has another world, it is said.\n"
+        f"- **Who is asked.** {MODELS}\n"
+        f"- **Two counts.** {what_counts(study)}\n"
+        "- **Numbers** are, where nothing else is said, shares of level-2 pictures over the last fifth of the "
+        "evaluations, with 95 % intervals over seeds; those of the claims F are about decoders that are told every "
+        "factor, at the end of training, over the pairs (x, y) that were held out "
+        "([docs/rendering.md](docs/rendering.md)).\n"
+        "- **Verdicts** are reached as [docs/claims.md](docs/claims.md) says, by thresholds that were fixed in the "
+        "code, whose history shows when."
     )
+
+
+def _asked(verdicts: Sequence[Verdict]) -> StudyTable | None:
+    """The study that shows on top what is asked: the first of generators that gives a verdict."""
+    found = (one.finding.study for one in verdicts if one.finding)
+    return next((study for study in found if not study.is_plane), None)
 
 
 def _ledger(verdicts: Sequence[Verdict]) -> str:

@@ -144,7 +144,7 @@ def _row(
         k, x = order.index(code), left + j * block
         for t in range(shown):
             kind = verdict(right[k, t], counted[k, t]) if right is not None and counted is not None else ""
-            _tile(axes, study.pictures[name][k, t], x + t * STEP, y, kind)
+            tile(axes, study.pictures[name][k, t], x + t * STEP, y, kind)
         shares = shares_of(study, name, code)
         if shares is not None:
             text = f"seed {first_seed(study)}: {percent(shares[0])}"
@@ -152,7 +152,7 @@ def _row(
             axes.text(x, y + TILE + 0.06, text, fontsize=7.5, color=QUIET, va="top")
 
 
-def _tile(axes: Any, picture: np.ndarray, x: float, y: float, kind: str) -> None:
+def tile(axes: Any, picture: np.ndarray, x: float, y: float, kind: str) -> None:
     """One picture (3, P, P) with its frame, and the verdict's mark in the corner; no verdict, a thin grey frame."""
     from matplotlib.patches import Rectangle
 
