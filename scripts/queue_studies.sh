@@ -5,7 +5,7 @@
 #
 # The queue works in the background and outlives the command, which waits for at most so many seconds, packs what is
 # finished into $PACKED (default: packed/) and says how far it is: an archive per study (of one that is not finished, with
-# the arms that are: kept in results/, they are not trained again), and store.tar.gz, the store without weights. Given
+# the arms that are: kept in results/, those of generators are not trained again), and store.tar.gz, the store without weights. Given
 # again, the same command waits on, or begins where the queue was stopped (to stop it: kill -- -$(cat runs/queue/pid)).
 # On a new machine, put store.tar.gz back into packed/ first: what it holds is not made again. Arms that results/ has are
 # not either. It ends with 1 where a study failed, which is in its log in runs/queue.
@@ -101,7 +101,7 @@ else
 fi
 while at_work && [ "$(date +%s)" -lt "$ends" ]; do sleep 1; done
 
-arms_of() { grep -c '"members_at_once"' "$1"; } # finished ones: each has this line in study.json
+arms_of() { grep -c '"members_at_once"' "$@"; } # finished ones: each has this line in study.json
 # Whole or not at all: an archive that a kill cut short must not replace a good one.
 pack() { tar czf "$PACKED/.$1.partial" "${@:2}" && mv "$PACKED/.$1.partial" "$PACKED/$1.tar.gz"; }
 [ -d runs/store ] && pack store --exclude='weights-*' --exclude='*.work' --exclude='.*' -C runs store
@@ -114,9 +114,15 @@ while read -r study; do
         if [ -z "$from" ] || [ "$(arms_of "$facts")" -gt "$(arms_of "$from/study.json")" ]; then from=$folder; fi
     done
     [ -n "$from" ] || continue
-    as_own=$(mktemp -d) && cp -r "$from" "$as_own/$name"
-    pack "$name" --exclude=report.html --exclude=store --exclude='*.partial' -C "$as_own" "$name"
-    rm -r "$as_own"
+    # study.json first: of a study at work the tables may then have more arms than it names, and never fewer.
+    as_own=$(mktemp -d) && mkdir "$as_own/$name" && cp "$from/study.json" "$as_own/$name" && cp -rn "$from/." "$as_own/$name"
+    copied=$? packed=$(tar xzOf "$PACKED/$name.tar.gz" "$name/study.json" 2>/dev/null | arms_of)
+    if [ $copied -ne 0 ]; then
+        echo "$name: could not be copied to be packed" >&2
+    elif [ "$(arms_of "$as_own/$name/study.json")" -ge "$packed" ]; then # an earlier queue may have packed more
+        pack "$name" --exclude=report.html --exclude=store --exclude='*.partial' -C "$as_own" "$name"
+    fi
+    rm -rf "$as_own"
 done < <(sort -u runs/queue/given)
 pack logs -C runs queue
 cat runs/queue/done.txt

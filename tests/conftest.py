@@ -4,11 +4,11 @@ and the invented studies that the report is made of."""
 import os
 from pathlib import Path
 
-from recombine.busy_cores import wait_without_spinning
+from recombine.busy_cores import cores, wait_without_spinning
 
 # Before torch is imported: cores are divided between the workers of pytest-xdist, or another run may be at work.
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // workers)))
 wait_without_spinning()
 
 import pytest

@@ -9,7 +9,8 @@ import pytest
 
 from recombine import busy_cores
 
-CORES = os.cpu_count() or 1
+OURS = (busy_cores.POLICY, busy_cores.SPIN, busy_cores.THREADS)
+CORES = busy_cores.cores()
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_others_are_counted_that_are_ready_to_run(tmp_path: Path, text: str, bus
 def policy_of(code: str, **settings: str) -> str:
     """The policy in a new process in which others are said to be at work."""
     start = "import os, recombine.busy_cores as b; b._others_at_work = lambda: True; "
-    kept = {key: value for key, value in os.environ.items() if key not in (busy_cores.POLICY, busy_cores.SPIN)}
+    kept = {key: value for key, value in os.environ.items() if key not in OURS}
     done = subprocess.run(
         [sys.executable, "-c", f"{start}{code}; print(os.environ.get('{busy_cores.POLICY}'))"],
         env=kept | settings,
@@ -47,6 +48,7 @@ def test_it_is_chosen_before_torch_is_there_and_by_nobody_else() -> None:
     assert policy_of(wait) == "PASSIVE"
     assert policy_of(wait, OMP_WAIT_POLICY="ACTIVE") == "ACTIVE"
     assert policy_of(wait, GOMP_SPINCOUNT="1000") == "None"
+    assert policy_of(wait, OMP_NUM_THREADS="1") == "None"  # the cores are divided already
     assert policy_of(f"import torch; {wait}") == "None"
     assert policy_of("b._others_at_work = lambda: False; " + wait) == "None"
 

@@ -120,8 +120,8 @@ def test_how_a_study_was_run_is_folded_and_what_it_lacks_is_not(planted: Path, t
     text = page_text(make_ledger(studies), studies, tmp_path)
     runs = text.partition("## How the studies were run")[2]
     title, _, inside = runs.partition("</summary>\n\n")
-    assert '<summary><a id="run-jepa"></a><b>jepa</b>: ' in title and "128 pictures" in title
-    assert title.endswith(" <b>Incomplete:</b> The study jepa has not finished.")
+    assert '<summary><a id="run-jepa-unfinished"></a><b>jepa</b>: ' in title and "128 pictures" in title
+    assert title.endswith(" No claim is judged from it. <b>Incomplete:</b> The study jepa has not finished.")
     assert inside.startswith("[jepa](jepa): `recombine run jepa") and inside.endswith("\n\n</details>\n")
 
 

@@ -161,6 +161,12 @@ def test_what_the_second_lane_finished_is_packed(tmp_path: Path, small_study: St
     with tarfile.open(there / "packed" / "my-one.tar.gz") as packed:
         found = packed.extractfile("my-one/study.json")
         assert found is not None and found.read().decode() == arm + arm
+    shutil.rmtree(also.parent)  # what was packed stays, where less is there now
+    (there / "runs" / "queue" / "pid").unlink()
+    queue(there, "5", "my-one", PYTHON=in_place_of_python(there, "exit 0\n"))
+    with tarfile.open(there / "packed" / "my-one.tar.gz") as packed:
+        found = packed.extractfile("my-one/study.json")
+        assert found is not None and found.read().decode() == arm + arm
     own.write_text(arm + arm)  # once the first has finished, its own is packed
     (there / "runs" / "my-one" / "results.parquet").write_text("")
     (there / "runs" / "queue" / "pid").unlink()

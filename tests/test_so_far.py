@@ -10,15 +10,19 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from recombine import read_results
+from recombine import read_results, runner
+from recombine.claims.ledger import open_studies
 from recombine.cli import app
+from recombine.errors import UserError
 from recombine.report import write_report
 from recombine.runner import run_study
 from recombine.studies import arms, rendering_run
 from recombine.studies.monitors import read_monitors
 from recombine.studies.quality_table import read_quality
+from recombine.studies.results import write_results
+from recombine.studies.so_far import SoFar
 from recombine.studies.spec import Study, load_study
-from recombine.studies.store import Store
+from recombine.studies.store import Busy, Store
 
 READ = (read_results, read_monitors, read_quality)
 
@@ -147,3 +151,83 @@ def test_decoders_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "The study has not finished." in page and f"No results yet for {last}." in page and first in page
     run_study(study, tmp_path / "out", tmp_path / "store", "cpu")
     assert "has not finished" not in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_an_unfinished_folder_is_not_replaced_by_a_smaller_one(tmp_path: Path) -> None:
+    """As on another machine, to which the folder came and the store did not."""
+    (tmp_path / "study.json").write_text(json.dumps({"finished": None, "arms": {"a": {}, "b": {}}}))
+    written: list[list[str]] = []
+    so_far = SoFar[str](tmp_path, "abcd", lambda arms: written.append(list(arms)))
+
+    def make(name: str, _: bool) -> str:
+        so_far.write()
+        return name
+
+    assert list(so_far.make_all(make, True)) == ["a", "b", "c", "d"]
+    assert written == [["a", "b", "c"]]  # the fourth makes it whole
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"arms": 3}'])
+def test_a_damaged_folder_is_written_anew(tmp_path: Path, text: str) -> None:
+    (tmp_path / "study.json").write_text(text)
+    written: list[list[str]] = []
+    so_far = SoFar[str](tmp_path, "ab", lambda arms: written.append(list(arms)))
+    so_far.make_all(lambda name, _: (so_far.write(), name)[1], True)
+    assert written == [["a"]]
+
+
+def test_who_waits_has_written_and_in_the_studys_order(tmp_path: Path) -> None:
+    """`a` is another's at first: `b` is finished before it, and written before the wait and when `c` begins."""
+    written: list[list[str]] = []
+    so_far = SoFar[str](tmp_path, "abcd", lambda arms: written.append(list(arms)))
+
+    def make(name: str, waiting: bool) -> str:
+        if name in "ad" and not waiting:
+            raise Busy(name)
+        if name == "d":
+            assert written == [["b", "c"], ["a", "b", "c"]]  # before the wait for `a`, and before that for `d`
+        return name
+
+    so_far.make_all(make, True)
+
+
+def test_a_kill_between_tables_and_facts_loses_nothing(
+    small_study: Study, whole: Path, left: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables come first: study.json never names an arm that has no rows."""
+    shutil.rmtree(next(path for path in store.glob("arm-*") if path.is_dir()))
+    plain = runner.files.save_json_atomic
+
+    def stop(path: Path, thing: Any) -> None:
+        if path.name == "study.json":
+            raise Stopped
+        plain(path, thing)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner.files, "save_json_atomic", stop)
+        with pytest.raises(Stopped):
+            run_study(small_study, tmp_path / "out", store, "cpu", [left / "out"])
+    assert read_results(tmp_path / "out").num_rows and not (tmp_path / "out" / "study.json").exists()
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "out")])
+    assert "holds no study.json: run the study again" in str(done.exception)
+    run_study(small_study, tmp_path / "out", store, "cpu")
+    assert read_results(tmp_path / "out") == read_results(whole)
+
+
+def test_a_folder_copied_while_it_was_written_is_refused(
+    small_study: Study, whole: Path, store: Path, tmp_path: Path
+) -> None:
+    """Its study.json names an arm that its table, copied before, has no rows of."""
+    torn = Path(shutil.copytree(whole, tmp_path / "torn"))
+    rows = [row for row in read_results(whole).to_pylist() if row["arm"] == "maskgit"]
+    write_results(torn, rows)
+    with pytest.raises(UserError, match=r"lacks rows of the arm dit at its end .*copy it again"):
+        run_study(small_study, tmp_path / "out", store, "cpu", [torn])
+
+
+def test_nothing_is_judged_from_it(stopped: Path) -> None:
+    facts = facts_in(stopped)
+    assert list(open_studies([stopped])) == [f"{facts['name']}-unfinished"]
+    done = CliRunner().invoke(app, ["claims", str(stopped)])
+    assert done.exit_code == 0
+    assert f"small has not finished, and nothing is judged from it; `recombine report {stopped}`" in done.output

@@ -11,26 +11,32 @@ import time
 from pathlib import Path
 
 LOOKS = 5
-POLICY, SPIN = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"  # what GNU's OpenMP reads when torch is imported
+POLICY, SPIN, THREADS = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS"  # read when torch is imported
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def wait_without_spinning() -> None:
-    """Where other programs keep half of the cores at work or more, and nobody chose otherwise. Before torch is
-    imported, or it has no effect."""
-    if "torch" not in sys.modules and not {POLICY, SPIN} & set(os.environ) and _others_at_work():
+    """Where other programs keep half of the cores at work or more, and nobody chose how to wait or divided the cores.
+    Before torch is imported, or it has no effect."""
+    if "torch" not in sys.modules and not {POLICY, SPIN, THREADS} & set(os.environ) and _others_at_work():
         os.environ[POLICY] = "PASSIVE"
 
 
 def _others_at_work(loads: Path = Path("/proc/loadavg")) -> bool:
     """Whether in most of a few looks, 2 ms apart, others were ready to run on half of the cores. False where the system
-    does not tell."""
+    does not tell. In a container the number is the whole machine's: then threads may wait without need, which costs a
+    quarter of the speed and not a factor."""
     busy = 0
     for look in range(LOOKS):
         try:
             ready = int(loads.read_text().split()[3].partition("/")[0])
         except (OSError, ValueError, IndexError):
             return False
-        busy += 2 * (ready - 1) >= (os.cpu_count() or 1)  # one is this process
+        busy += 2 * (ready - 1) >= cores()  # one is this process
         if look < LOOKS - 1:
             time.sleep(0.002)
     return 2 * busy > LOOKS

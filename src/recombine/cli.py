@@ -186,15 +186,18 @@ def claims(
     Example: [bold]recombine claims results/*[/bold]
     """
     from recombine.claims import ledger, page
+    from recombine.claims.asking import unfinished
     from recombine.claims.beyond import questions, sections
     from recombine.claims.why import explanations
 
+    left_out: list[str] = []  # in RESULTS.md it is said beside the study
     if write:
         found, answers, entries = page.write_page(write, folders)
     else:
         studies = ledger.open_studies(folders)
         found, answers = ledger.make_ledger(studies), explanations.explain(studies)
         entries = questions.look_beyond(studies)
+        left_out = unfinished(studies)
     if as_json:
         import json
 
@@ -204,6 +207,8 @@ def claims(
     page.print_ledger(found)
     page.print_why(answers)
     sections.print_beyond(entries)
+    for sentence in left_out:
+        typer.echo(sentence)
     if write:
         typer.echo(f"results: {write}")
 

@@ -46,9 +46,9 @@ def run_study(
     """Run `study` into the folder `out`; returns the path of its report.
 
     Finished parts are kept in `store`, which several studies may share, and several processes at work on one study
-    (`studies/sharing.py`); by default it is $RECOMBINE_STORE, or `out`/store. `reuse`: folders of finished studies,
-    whose arms are not trained again. Without `wait` raises Busy once all arms that are left are being trained by other
-    processes; the same call goes on.
+    (`studies/sharing.py`); by default it is $RECOMBINE_STORE, or `out`/store. `reuse`: folders of studies, whose
+    finished arms are not trained again. Without `wait` raises Busy once all arms that are left are being trained by
+    other processes; the same call goes on.
     """
     out = Path(out)
     started, clock = datetime.now(UTC), time.perf_counter()

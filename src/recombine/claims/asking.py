@@ -11,6 +11,7 @@ from recombine.studies.diverged import diverged_seeds
 
 Found = TypeVar("Found")
 
+UNFINISHED = "-unfinished"  # ends what a study is called that has not finished
 BY_PROBE = "Judged by the probe alone (valid or not)"
 
 
@@ -36,9 +37,9 @@ def put(
 def no_answer(names: Sequence[str], reasons: Sequence[Untested], studies: Mapping[str, StudyTable]) -> str:
     """Why none of the studies `names` answers, as a sentence."""
     absent = f"no result of the study {join(list(names), 'or')} was given"
-    shrunk = [name for name in names if f"{name}-shrunk" in studies]
-    if shrunk:
-        absent += f" ({shrunk[0]}-shrunk is a smoke test, from which nothing is judged)"
+    for kind, why in (("-shrunk", "{0}-shrunk is a smoke test"), (UNFINISHED, "{0} has not finished")):
+        if there := [name for name in names if f"{name}{kind}" in studies]:
+            absent += f" ({why.format(there[0])}, and nothing is judged from it)"
     return sentence("; ".join(map(str, reasons)) or absent)
 
 
@@ -50,6 +51,16 @@ def asked_first(names: Sequence[str], answered: str, studies: Mapping[str, Study
     asked = f"{join(absent)}, which would be asked first,"
     return [
         f"The studies {asked} have no results here." if len(absent) > 1 else f"The study {asked} has no results here."
+    ]
+
+
+def unfinished(studies: Mapping[str, StudyTable]) -> list[str]:
+    """The studies that have not finished, a sentence each."""
+    return [
+        f"{study.name} has not finished, and nothing is judged from it; `recombine report {study.folder}` draws what "
+        "is there."
+        for name, study in studies.items()
+        if name.endswith(UNFINISHED)
     ]
 
 

@@ -4,7 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from recombine.claims import conditioning, jepa, ladder, tokenizer, untested
-from recombine.claims.asking import BY_PROBE, arms_named, asked_first, doubts, no_answer, own_limits, put, told_once
+from recombine.claims.asking import (
+    BY_PROBE,
+    UNFINISHED,
+    arms_named,
+    asked_first,
+    doubts,
+    no_answer,
+    own_limits,
+    put,
+    told_once,
+)
 from recombine.claims.beyond.questions import QUESTIONS
 from recombine.claims.lookup import goes_on
 from recombine.claims.planes.claims import CLAIMS as PLANES
@@ -38,6 +48,7 @@ OTHERWISE = {
 
 def open_studies(folders: Iterable[Path]) -> dict[str, StudyTable]:
     """The studies in these folders by name, in the folders' order; the folder of RESULTS.md's pictures is passed over.
+    One that has not finished is called so, and no claim asks for it: which arms are there would decide what is found.
 
     Raises UserError where a folder is no study, or two hold studies of the same name: which to believe is not ours to
     choose.
@@ -47,13 +58,14 @@ def open_studies(folders: Iterable[Path]) -> dict[str, StudyTable]:
         if is_figures(folder):
             continue
         table = open_study(folder)
-        if table.name in found:
-            if folder.resolve() == found[table.name].folder.resolve():
+        name = table.name if table.finished.facts.get("finished") else f"{table.name}{UNFINISHED}"
+        if name in found:
+            if folder.resolve() == found[name].folder.resolve():
                 raise UserError(f"{folder} was given twice; give it once.")
             raise UserError(
-                f"{found[table.name].folder} and {folder} both hold a study named {table.name}; give one of them."
+                f"{found[name].folder} and {folder} both hold a study named {table.name}; give one of them."
             )
-        found[table.name] = table
+        found[name] = table
     if not found:
         raise UserError("no folder of a study was given; give those that `recombine run` wrote, say results/*.")
     return found

@@ -368,8 +368,8 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
         used = "" if name in _read_from() else " No claim is judged from it."
         missing = f" <b>Incomplete:</b> {' '.join(study.incomplete)}" if study.incomplete else ""
         own = f" *Its limits:* {study.finished.limits}" if name in _read_from() and study.finished.limits else ""
-        title = f"{mark(run_anchor(name))}<b>{name}</b>: {_extent(study)}.{used}{missing}"
-        parts += folded([f"[{name}]({relative(study.folder, home)}): {', '.join(said)}.{own}"], title)
+        title = f"{mark(run_anchor(name))}<b>{study.name}</b>: {_extent(study)}.{used}{missing}"
+        parts += folded([f"[{study.name}]({relative(study.folder, home)}): {', '.join(said)}.{own}"], title)
     return "\n\n".join(parts)
 
 

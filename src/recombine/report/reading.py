@@ -143,7 +143,7 @@ class Finished:
         """What a whole study would have and this one has not, a sentence each."""
         notes = []
         if not self.facts.get("finished"):
-            notes.append("The study has not finished: the numbers below are those of its last evaluations so far.")
+            notes.append("The study has not finished: what follows is of the arms that are.")
         if self.table is None:
             notes.append("results.parquet is not there: no arm has been judged yet.")
         elif self.table.num_rows > len(self.rows):

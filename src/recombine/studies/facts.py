@@ -1,4 +1,4 @@
-"""study.json of a finished study, read once every shape in it is what its readers count on.
+"""study.json, read once every shape in it is what its readers count on.
 
 A file that was edited by hand, or half lost, is told apart here, in one sentence, and not by whatever reads it later.
 """
@@ -132,15 +132,13 @@ def cannot_be_read(path: Path, reason: object) -> UserError:
 def read_facts(folder: Path) -> dict[str, Any]:
     """study.json, once every shape in it is what its readers count on.
 
-    Raises UserError where the folder holds no study, or one that has not finished, has lost a file, or whose settings
-    were changed by hand.
+    Raises UserError where the folder holds no study, or one that has not finished an arm, has lost a file, or whose
+    settings were changed by hand.
     """
     path, table = folder / "study.json", folder / "results.parquet"
     if not path.is_file() and not table.is_file():
         if any((folder / name).exists() for name in (CLAIM, "store")):
-            raise UserError(
-                f"the study in {folder} has not finished an arm yet: give the command that made it again, it goes on."
-            )
+            raise _no_arm_yet(folder)
         if any(folder.glob("*/study.json")):
             raise UserError(f"{folder} holds folders of studies, and is none itself; give {folder}/* or one of them.")
         raise UserError(f"{folder} holds no study (no study.json, no results.parquet): run `recombine run` first.")
@@ -160,15 +158,23 @@ def read_facts(folder: Path) -> dict[str, Any]:
     if facts.get("finished") and not table.is_file():
         raise _lost(table)
     asked = facts["study"]
+    if not facts.get("finished") and facts.get("arms") == {}:
+        raise _no_arm_yet(folder)
     wording = PLANE_WORDING if asked.get("kind") == "rendering" else WORDING
     made = {name: arm.get("settings") for name, arm in facts.get("arms", {}).items()}
     wanted = asked.get("arms")
     if not facts.get("finished") and isinstance(wanted, dict):  # the arms that are finished so far
-        wanted = {name: wanted.get(name) for name in made}
+        wanted = {name: wanted.get(name, "not asked for") for name in made}
     same = made == wanted and facts.get("name") == asked.get("name", facts.get("name"))
     if "hash" in facts and (study_hash(asked, wording) != facts["hash"] or not same):
         raise UserError(f"{path} was changed after it was made (its hash differs): run the study again, or restore it.")
     return facts
+
+
+def _no_arm_yet(folder: Path) -> UserError:
+    return UserError(
+        f"the study in {folder} has not finished an arm yet: give the command that made it again, it goes on."
+    )
 
 
 def _lost(path: Path) -> UserError:

@@ -405,12 +405,15 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
 
     started, clock = datetime.now(UTC), time.perf_counter()
 
-    def write(arms: dict[str, RenderedArm], finished: bool = False) -> dict[str, Any]:
-        """The tables and facts of these arms."""
-        _write_tables(study, out, arms)
+    tables: dict[str, pa.Table] = {}  # of the arms written so far: making one takes as long as judging
+
+    def write(arms: dict[str, RenderedArm]) -> dict[str, Any]:
+        """The tables and facts of these arms, of a study that has not finished."""
+        tables.update({name: table_of(study, name, arm) for name, arm in arms.items() if name not in tables})
+        _write_tables(out, [tables[name] for name in arms], arms)
         facts = {
             "kind": "rendering",
-            **provenance.opening(study, device, started, finished),
+            **provenance.opening(study, device, started, finished=False),
             **_seconds({f"arm {name}": arm.seconds for name, arm in arms.items()}, clock),
             "arms": {name: _facts_of(arm, device) for name, arm in arms.items()},
         }
@@ -421,7 +424,7 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
         kept = Store(store)
         so_far = SoFar(out, study.arms, write)
         arms = so_far.make_all(lambda name, waiting: run_arm(study, name, kept, device, waiting, so_far.write), wait)
-        facts = write(arms, finished=True)  # whole already: measuring may be long, or be stopped
+        facts = write(arms)  # measuring may be long, or be stopped
         measuring = {f"measuring {name}": took for name, took in _measure(study, out, kept, device).items()}
         facts |= {
             "finished": provenance.now(),
@@ -435,8 +438,7 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
     return report
 
 
-def _write_tables(study: RenderingStudy, out: Path, arms: dict[str, RenderedArm]) -> None:
-    tables = [table_of(study, name, arm) for name, arm in arms.items()]
+def _write_tables(out: Path, tables: list[pa.Table], arms: dict[str, RenderedArm]) -> None:
     files.write_atomic(out / RESULTS, parquet(pa.concat_tables(tables, promote_options="default")))
     pictures = {name: arm.images for name, arm in arms.items()}
     pictures |= {f"{name}.real": (arm.plane.images * 255).round().to(torch.uint8) for name, arm in arms.items()}

@@ -21,12 +21,10 @@ def write_results(folder: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def read_results(folder: Path | str) -> pa.Table:
-    """The table of a finished study."""
+    """The table of a study: of its finished arms."""
     path = Path(folder) / NAME
     if not path.exists():
-        raise UserError(
-            f"{folder} holds no {NAME}; give the folder of a finished study (`recombine run STUDY --out DIR`)."
-        )
+        raise UserError(f"{folder} holds no {NAME}; give the folder of a study (`recombine run STUDY --out DIR`).")
     try:
         return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:

@@ -87,7 +87,7 @@ def _studies_in(folder: Path) -> list[Path]:
     """The folder itself, or where it holds folders of studies, those of them whose arms can be reused."""
     if not folder.is_dir():
         is_what = "is a file" if folder.exists() else "does not exist"
-        raise UserError(f"{folder} {is_what}; give --reuse the folder of a finished study, or of several.")
+        raise UserError(f"{folder} {is_what}; give --reuse the folder of a study, or of several.")
     inside = sorted(path.parent for path in folder.glob("*/study.json"))
     if (folder / "study.json").exists() or not inside:
         return [folder]
@@ -95,7 +95,7 @@ def _studies_in(folder: Path) -> list[Path]:
 
 
 def _why_not(folder: Path, facts: dict[str, Any]) -> str:
-    """Why the arms of a finished study cannot be reused; empty where they can."""
+    """Why the arms of a study cannot be reused; empty where they can."""
     if facts.get("kind") is not None:
         return f"{folder} is a study of decoders, whose arms cannot be reused"
     if facts.get("recipes") != RECIPES:
@@ -105,7 +105,7 @@ def _why_not(folder: Path, facts: dict[str, Any]) -> str:
 
 
 def _recipes_of(folder: Path, facts: dict[str, Any], store: Store) -> dict[str, Recipe]:
-    """The recipes of a finished study's arms; refused where they cannot be known."""
+    """The recipes of a study's finished arms; refused where they cannot be known."""
     path = folder / "study.json"
     if why := _why_not(folder, facts):
         raise UserError(f"{why}; leave it out of --reuse.")
@@ -146,12 +146,19 @@ def _tables(folder: Path, name: str, facts: dict[str, Any]) -> dict[str, Any]:
     """What the store keeps of an arm beside its pictures."""
     made = facts["arms"][name]
     tables = {"rows": read_results(folder), "monitors": read_monitors(folder), "quality": read_quality(folder)}
+    found = {key: list(_rows(table, name)) for key, table in tables.items()}
+    steps, seeds = made["settings"]["training"]["steps"], facts["study"]["seeds"]
+    if {row["seed"] for row in found["rows"] if row["step"] == steps} != set(seeds):
+        raise UserError(
+            f"{folder / 'results.parquet'} lacks rows of the arm {name} at its end (was the folder copied while it was "
+            "written?); copy it again, or leave it out of --reuse."
+        )
     kept = {key: made[key] for key in ("spent", "parameters", "code", "torch", "hardware") if key in made}
     return {
-        **{key: list(_rows(table, name)) for key, table in tables.items()},
+        **found,
         **({} if "spent" in made else {"seconds": made["seconds"]}),
         **kept,
-        "seeds": facts["study"]["seeds"],
+        "seeds": seeds,
         "taken_from": facts["name"],
     }
 
