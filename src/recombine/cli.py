@@ -214,6 +214,51 @@ def claims(
 
 
 @app.command()
+def ceiling(
+    study: Annotated[str, typer.Argument(help="A study file, or the name of a study in the library.")],
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1024, help="How often each tokenizer is fitted.")] = 3,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The JSON file to write.", show_default="runs/NAME-ceiling.json")
+    ] = None,
+    store: StoreOption = None,
+    device: DeviceOption = Device.auto,
+    shrink: ShrinkOption = False,
+) -> None:
+    """Say what the tokenizers of a study can write at all: real images, encoded, decoded and judged, level by level. No
+    model on such tokens can be expected to draw more. Minutes, where the study itself may take hours.
+
+    Example: [bold]recombine ceiling tokenizers-seen --seeds 8[/bold]
+    """
+    from rich.table import Table
+
+    from recombine.progress import console
+    from recombine.report.words import level_name
+    from recombine.runner import pick_device
+    from recombine.studies.ceilings import lines, measure
+    from recombine.studies.spec import Study, load_study
+    from recombine.studies.store import store_folder
+
+    loaded = load_study(study, shrink)
+    if not isinstance(loaded, Study):
+        raise UserError(
+            f"{loaded.name} is a study of decoders, which has no tokenizers to judge; name one of generators."
+        )
+    path = out or Path("runs") / f"{loaded.name}-ceiling.json"
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; give a file whose name ends in .json as --out.")
+    kept = store_folder(path.with_suffix(""), store)
+    with _stoppable("the same command goes on"):
+        found = measure(loaded, path, kept, pick_device(device.value), seeds)
+    table = Table(title=f"{found.name}: real images that are right and valid after encoding and decoding")
+    for head in ("tokenizer", "fitted on", *map(level_name, sorted(set(found.levels.values())))):
+        table.add_column(head, justify="left" if head in ("tokenizer", "fitted on") else "right", no_wrap=True)
+    for line in lines(found):
+        table.add_row(*line)
+    console().print(table)
+    typer.echo(f"ceilings: {path}")
+
+
+@app.command()
 def worlds(
     name: Annotated[str | None, typer.Argument(help="The world to draw; without it all are listed.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The picture to write.", show_default="NAME.png")] = None,

@@ -69,23 +69,23 @@ class FittedTokenizer:
 
 def fit_tokenizers(setting: Setting) -> dict[str, FittedTokenizer]:
     """Every tokenizer of the study, by name."""
-    return {name: _fit_one(setting, name, settings) for name, settings in _tokenizers(setting.study).items()}
+    return {name: fit_one(setting, name, settings) for name, settings in named_tokenizers(setting.study).items()}
 
 
 def fit_tokenizers_and_probe(setting: Setting) -> tuple[dict[str, FittedTokenizer], tuple[Probe, dict[str, Any]]]:
     """What `fit_tokenizers` and `train_probe` give. None needs another, so those that another process is at work on
     come last."""
-    tokenizers = _tokenizers(setting.study)
+    tokenizers = named_tokenizers(setting.study)
 
     def fit(name: str, wait: bool) -> Any:
-        return train_probe(setting, wait) if name == "probe" else _fit_one(setting, name, tokenizers[name], wait)
+        return train_probe(setting, wait) if name == "probe" else fit_one(setting, name, tokenizers[name], wait)
 
     fitted = share_out([*tokenizers, "probe"], fit)
     probe = fitted.pop("probe")
     return fitted, probe
 
 
-def _tokenizers(study: Study) -> dict[str, TokenizerSettings]:
+def named_tokenizers(study: Study) -> dict[str, TokenizerSettings]:
     """Every tokenizer that an arm asks for, once each, by name: its kind, numbered where a kind comes with several
     settings."""
     named: dict[str, TokenizerSettings] = {}
@@ -106,26 +106,29 @@ def seen_compositions(setting: Setting, settings: TokenizerSettings) -> Sequence
     return setting.split.train if getattr(settings, "sees", "all") == "train" else setting.split.compositions
 
 
-def tokenizer_recipe(setting: Setting, settings: TokenizerSettings) -> dict[str, Any]:
-    """All that a fitted tokenizer depends on."""
+def tokenizer_recipe(setting: Setting, settings: TokenizerSettings, seed: int = SHARED_SEED) -> dict[str, Any]:
+    """All that a fitted tokenizer depends on. The images do not depend on the seed."""
     return {
         "version": RECIPES["tokenizer"],
         "world": setting.study.world.model_dump(mode="json"),
         "compositions": [code(c) for c in seen_compositions(setting, settings)],
         "scaled": [code(c) for c in setting.split.train],
         "tokenizer": settings.model_dump(mode="json"),
-        "seed": SHARED_SEED,
+        "seed": seed,
     }
 
 
-def _fit_one(setting: Setting, name: str, settings: TokenizerSettings, wait: bool = True) -> FittedTokenizer:
+def fit_one(
+    setting: Setting, name: str, settings: TokenizerSettings, wait: bool = True, seed: int = SHARED_SEED
+) -> FittedTokenizer:
+    """A tokenizer of the study: with the seed that its arms share, or, to see what differs between seeds, another."""
     compositions = seen_compositions(setting, settings)
-    recipe = tokenizer_recipe(setting, settings)
+    recipe = tokenizer_recipe(setting, settings, seed)
 
     def fit() -> None:
         per_composition = max(TOKENIZER_IMAGES // len(compositions), 50)
         images = make_images(setting.world, compositions, per_composition, SHARED_SEED, "tokenizer", setting.device)
-        fitted, log = fit_tokenizer(settings, images.images, SHARED_SEED)
+        fitted, log = fit_tokenizer(settings, images.images, seed)
         # Generators start from unit scale, so that of what they train on: held-out compositions would shift it.
         trained = make_images(
             setting.world, setting.split.train, per_composition, SHARED_SEED, "tokenizer scale", setting.device
