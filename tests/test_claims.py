@@ -267,7 +267,7 @@ def test_c4_that_holds_at_the_peak_only_says_so(tmp_path: Path) -> None:
         verdict = ask(jepa.GAIN, open_studies([folder]))
         assert verdict.finding is not None and verdict.verdict == "partly"
         assert [part.name for part in verdict.finding.weaker] == [name]
-        assert f"in part: {name}; no: JEPA raises level-2" in page_text([verdict], {}, tmp_path, [], [])
+        assert f"in part: {name}; does not hold: JEPA raises level-2" in page_text([verdict], {}, tmp_path, [], [])
         (moments,) = (part.sentence for part in verdict.finding.weaker)
         assert ("(step 3,000) in 8 of 8 seeds, without in " in moments) == first_only
         assert ("without that evaluation the gain is 0 points (" in moments) == first_only

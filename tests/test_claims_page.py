@@ -153,7 +153,7 @@ def test_like_stands_beside_like() -> None:
     assert found.to_json()["by_probe"] == found.by_probe.mean and len(found.to_json()["by_probe_interval"]) == 2
     row = next(line for line in RESULTS.read_text(encoding="utf-8").splitlines() if line.startswith("| **[C3]"))
     assert "| +100 | +93 (+86 to +100) | +30 (+10 to +51) | 8 |" in row
-    assert "yes: withholding hurts; in part: both together hurt most; cannot tell: quantizing hurts" in row
+    assert "holds: withholding hurts; in part: both together hurt most; cannot tell: quantizing hurts" in row
 
 
 def test_every_version_of_the_code_is_named(planted: Path, tmp_path: Path) -> None:

@@ -231,3 +231,4 @@ def test_nothing_is_judged_from_it(stopped: Path) -> None:
     done = CliRunner().invoke(app, ["claims", str(stopped)])
     assert done.exit_code == 0
     assert f"small has not finished, and nothing is judged from it; `recombine report {stopped}`" in done.output
+    assert "No claim is judged from small: claims go by the names of the studies" in done.output

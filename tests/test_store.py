@@ -185,6 +185,16 @@ def test_foreign_folders_are_refused_untouched(tmp_path: Path) -> None:
         claim_folder(tmp_path, "abc")
 
 
+def test_a_folder_that_was_kept_is_known_by_its_study(tmp_path: Path) -> None:
+    """Copied without its hidden file, as results/ are."""
+    (tmp_path / "study.json").write_text(json.dumps({"hash": "abc", "name": "one"}))
+    with pytest.raises(UserError, match=r"belongs to another study \(one, or other settings of it\)"):
+        claim_folder(tmp_path, "def", "other")
+    assert [path.name for path in tmp_path.iterdir()] == ["study.json"]
+    claim_folder(tmp_path, "abc", "one").close()
+    assert json.loads((tmp_path / CLAIM).read_text())["study"] == "abc"
+
+
 def test_one_process_at_a_time_and_a_killed_one_lets_go(tmp_path: Path) -> None:
     hold = (
         "import sys, time; from pathlib import Path; from recombine.studies.store import claim_folder\n"

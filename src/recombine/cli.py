@@ -110,9 +110,10 @@ def run(
 
     Example: [bold]recombine run objectives --out runs/objectives[/bold]
     """
+    from recombine.studies.sources import library
     from recombine.studies.spec import load_study
 
-    if Path(study).name != study and Path(study).is_dir():
+    if Path(study).is_dir() and (Path(study).name != study or study not in library()):
         raise UserError(
             f"{study} is a folder; give a study file or the name of a study in the library, and a folder as --out."
         )
@@ -186,7 +187,7 @@ def claims(
     Example: [bold]recombine claims results/*[/bold]
     """
     from recombine.claims import ledger, page
-    from recombine.claims.asking import unfinished
+    from recombine.claims.asking import of_no_claim, unfinished
     from recombine.claims.beyond import questions, sections
     from recombine.claims.why import explanations
 
@@ -197,7 +198,7 @@ def claims(
         studies = ledger.open_studies(folders)
         found, answers = ledger.make_ledger(studies), explanations.explain(studies)
         entries = questions.look_beyond(studies)
-        left_out = unfinished(studies)
+        left_out = [*filter(None, [of_no_claim(studies, page.read_from())]), *unfinished(studies)]
     if as_json:
         import json
 
@@ -250,8 +251,10 @@ def ceiling(
     with _stoppable("the same command goes on"):
         found = measure(loaded, path, kept, pick_device(device.value), seeds)
     table = Table(title=f"{found.name}: real images that are right and valid after encoding and decoding")
-    for head in ("tokenizer", "fitted on", *map(level_name, sorted(set(found.levels.values())))):
-        table.add_column(head, justify="left" if head in ("tokenizer", "fitted on") else "right", no_wrap=True)
+    for head in ("tokenizer", "saw"):
+        table.add_column(head, no_wrap=True)
+    for level in sorted(set(found.levels.values())):
+        table.add_column(level_name(level), justify="right", no_wrap=True)
     for line in lines(found):
         table.add_row(*line)
     console().print(table)

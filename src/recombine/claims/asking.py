@@ -1,6 +1,6 @@
 """Putting one question to the studies that can answer it: what claims and explanations share."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from recombine.claims.lookup import same_run
@@ -62,6 +62,16 @@ def unfinished(studies: Mapping[str, StudyTable]) -> list[str]:
         for name, study in studies.items()
         if name.endswith(UNFINISHED)
     ]
+
+
+def of_no_claim(studies: Mapping[str, StudyTable], read: Collection[str]) -> str:
+    """Where none of the studies is one that claims are judged from, that they go by name."""
+    if any(name.removesuffix(UNFINISHED) in read for name in studies):
+        return ""
+    return (
+        f"No claim is judged from {join([study.name for study in studies.values()])}: claims go by the names of the "
+        "studies that come with Recombine (docs/claims.md), and `recombine report` shows what another one found."
+    )
 
 
 def told_once(found: Sequence[Found], arms: Callable[[Found], Sequence[Arm]]) -> list[Found]:

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 from recombine.claims.beyond.entries import Contrast, Entry
 from recombine.claims.tables import FAR, NAMED, Measure, StudyTable
-from recombine.claims.testing import MATTERS
 from recombine.claims.verdicts import WORDS, Verdict
 from recombine.claims.why.sections import anchor
-from recombine.report.words import join, percent, percents, points
+from recombine.report.words import join, percent, points
 
 TITLE = "In brief"
 MODELS = (
@@ -23,8 +22,8 @@ FAR_OFF = 0.25  # a difference to what was published that a reader should not ha
 LOUD = "A class is told by a learned vector: the larger it begins, the louder."
 
 
-def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> list[str]:
-    """A list of what was found, less what was not asked."""
+def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry], of_tokens: Sequence[str] = ()) -> list[str]:
+    """A list of what was found, less what was not asked; `of_tokens` are lines on what tokens can show."""
     told = {verdict.id: verdict for verdict in verdicts if verdict.finding and verdict.verdict != "untested"}
     found = {entry.id: entry for entry in entries if entry.found is not None}
     lines = []
@@ -32,6 +31,7 @@ def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry]) -> list[s
         lines.append(f"**What a model predicts** {_chips([told['C1']])}. {_shares(told['C1'])}")
     if "C2" in told:
         lines.append(f"**What tokens DiT predicts** {_chips([told['C2']])}. {_shares(told['C2'])}")
+    lines += of_tokens
     if "B12" in found:
         lines.append(f"**Categories or vectors** {_chips([found['B12']])}. {_each(found['B12'])}")
     if "B9" in found:
@@ -67,20 +67,24 @@ def _shares(verdict: Verdict) -> str:
     """What each arm has of level-2, by both counts, beside what was published of it."""
     found = verdict.finding
     assert found is not None
-    seeds = {one.label: one.arm.seeds for one in found.shown}
-    right = [f"{one.label} {percent(one.arm.share(Measure(), seeds[one.label]).mean)}" for one in found.shown]
     steps = {one.arm.steps for one in found.shown}
     after = f" after {steps.pop():,} steps" if len(steps) == 1 else ""
-    text = f"Right and valid{after}: {', '.join(right)}."
-    if NAMED in found.study.columns:
-        named = {one.label: one.arm.share(Measure(NAMED), seeds[one.label]).mean for one in found.shown}
-        text += f" Named right: {percents(named.values())}"
-        published = {one.label: one.published for one in found.shown if one.published is not None}
-        text += f"; published {percents(published.values())}" if len(published) == len(named) else ""
-        apart = {label: abs(named[label] - known) for label, known in published.items()}
-        farthest = max(apart, key=lambda label: apart[label], default="")
-        text += f", farthest from it {farthest}." if farthest and apart[farthest] >= FAR_OFF else "."
-    return text + _weaker(verdict)
+    probed = NAMED in found.study.columns
+    published = all(one.published is not None for one in found.shown)
+    told = ["named right"] if probed else []
+    told += ["published"] if published else []
+    text, apart = [], {}
+    for one in found.shown:
+        named = one.arm.share(Measure(NAMED), one.arm.seeds).mean if probed else None
+        beside = [percent(share) for share in (named, one.published if published else None) if share is not None]
+        text.append(f"{one.label} {percent(one.arm.share(Measure(), one.arm.seeds).mean)}")
+        text[-1] += f" ({'; '.join(beside)})" if beside else ""
+        if named is not None and one.published is not None:
+            apart[one.label] = abs(named - one.published)
+    what = f"Right and valid{after}{f' (in brackets {join(told)})' if told else ''}"
+    farthest = max(apart, key=lambda label: apart[label], default="")
+    far = f" Farthest from what was published is {farthest}." if farthest and apart[farthest] >= FAR_OFF else ""
+    return f"{what}: {', '.join(text)}.{far}{_weaker(verdict)}"
 
 
 def _changes(entry: Entry) -> str:
@@ -95,14 +99,15 @@ def _each(entry: Entry) -> str:
     assert entry.found is not None
     own = [one for one in entry.found.contrasts if one.label in entry.found.ours_of]
     after = " Compared when the study had been seen." if entry.found.afterwards else ""
-    return f"{entry.asked.compares}: {', '.join(f'{one.label} {one.text}' for one in own)}.{after}"
+    what = entry.asked.compares if len(own) > 1 else "Level-2"
+    return f"{what}: {', '.join(f'{one.label} {one.text}' for one in own)}.{after}"
 
 
 def _span(contrasts: Sequence[Contrast]) -> str:
     means = sorted(one.test.mean for one in contrasts)
     clear = sum(one.word in ("higher", "lower") for one in contrasts)
     ends = points(means[0]) if len(means) == 1 else f"{points(means[0])} to {points(means[-1])}"
-    return f"{ends} points (clear, and {100 * MATTERS.value:.0f} or more, in {clear} of {len(means)})"
+    return f"{ends} points (clear in {clear} of {len(means)})"
 
 
 def _difference(verdict: Verdict) -> str:
@@ -123,7 +128,7 @@ def _weaker(verdict: Verdict) -> str:
     """Which weaker forms of a claim hold, where its core does not."""
     found = verdict.finding
     assert found is not None
-    return f" What holds is weaker: {join([part.name for part in found.weaker])}." if found.weaker else ""
+    return f" It holds in a weaker form: {join([part.name for part in found.weaker])}." if found.weaker else ""
 
 
 def _by_word(verdicts: Sequence[Verdict]) -> str:

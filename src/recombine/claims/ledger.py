@@ -23,6 +23,7 @@ from recombine.claims.verdicts import Claim, Finding, Part, Untested, Verdict
 from recombine.claims.why.explanations import EXPLANATIONS
 from recombine.errors import UserError
 from recombine.report.words import join
+from recombine.studies.ceilings import is_ceilings
 
 CLAIMS: tuple[Claim, ...] = (
     ladder.CLAIM,
@@ -55,7 +56,7 @@ def open_studies(folders: Iterable[Path]) -> dict[str, StudyTable]:
     """
     found: dict[str, StudyTable] = {}
     for folder in folders:
-        if is_figures(folder):
+        if is_figures(folder) or is_ceilings(folder):
             continue
         table = open_study(folder)
         name = table.name if table.finished.facts.get("finished") else f"{table.name}{UNFINISHED}"

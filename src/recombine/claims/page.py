@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from recombine.claims import tokenizer_ceilings
 from recombine.claims.asked_figure import can_be_asked, draw_asked
 from recombine.claims.asking import without_own
 from recombine.claims.beyond import questions, sections
@@ -40,7 +41,7 @@ from recombine.report.words import join
 
 MARKS: dict[Word, str] = {"reproduced": "●", "partly": "◐", "not reproduced": "○", "untested": "·"}
 SAID: dict[Said, str] = {"supported": "●", "contradicted": "○", "cannot tell": "◐"}
-STATES = {"held": "yes", "in part": "in part", "failed": "no", "open": "cannot tell"}
+STATES = {"held": "holds", "in part": "in part", "failed": "does not hold", "open": "cannot tell"}
 NARROW = 110  # columns of a terminal below which statements would run down in slivers
 SLIM = 78  # below which numbers with both ends do not fit on a line either
 PAPERS = {"C": ("objectives study", "arXiv 2510.03075"), "F": ("forced-rendering study", "arXiv 2501.18797")}
@@ -225,19 +226,27 @@ def page_text(
     answers = explain(studies) if answers is None else answers
     entries = questions.look_beyond(studies) if entries is None else entries
     measured = qualities(verdicts)
-    parts = [_top(verdicts), *brief_lines(verdicts, entries), _ledger(verdicts)]
+    ceilings = tokenizer_ceilings.read_ceilings(home)
+    parts = [_top(verdicts), *brief_lines(verdicts, entries, tokenizer_ceilings.brief(ceilings)), _ledger(verdicts)]
     parts += [*pointer(answers), *sections.beyond_pointer(entries)]
     beside = qualities_beside(studies, measured)
     parts += quality_pointer([*measured, *beside])
     parts += [_section(verdict, home) for verdict in verdicts if verdict.finding]
     parts += quality_sections(measured, home, beside)
+    parts += tokenizer_ceilings.sections(ceilings, home)
     parts += why_sections(answers, home)
     parts += sections.beyond_sections(entries, home)
     parts += _not_tested(verdicts, answers)
     parts.append(_runs(studies, home))
     text = "\n\n".join(parts) + "\n"
     # Away from the code there are no docs to link to: there their names stand alone.
-    return text if (home / "docs").is_dir() else re.sub(r"\[([^]]*)\]\((docs/[^)]*)\)", r"\1 (\2)", text)
+    if (home / "docs").is_dir():
+        return text
+    return re.sub(r"\[([^]]*)\]\((docs/[^)]*)\)", lambda link: _unlinked(*link.groups()), text)
+
+
+def _unlinked(words: str, page: str) -> str:
+    return page if words == page else f"{words} ({page})"
 
 
 def _top(verdicts: Sequence[Verdict]) -> str:
@@ -365,9 +374,9 @@ def _runs(studies: Mapping[str, StudyTable], home: Path) -> str:
             _machines(study),
             *([duration(seconds) + taken] if seconds is not None else []),
         ]
-        used = "" if name in _read_from() else " No claim is judged from it."
+        used = "" if name in read_from() else " No claim is judged from it."
         missing = f" <b>Incomplete:</b> {' '.join(study.incomplete)}" if study.incomplete else ""
-        own = f" *Its limits:* {study.finished.limits}" if name in _read_from() and study.finished.limits else ""
+        own = f" *Its limits:* {study.finished.limits}" if name in read_from() and study.finished.limits else ""
         title = f"{mark(run_anchor(name))}<b>{study.name}</b>: {_extent(study)}.{used}{missing}"
         parts += folded([f"[{study.name}]({relative(study.folder, home)}): {', '.join(said)}.{own}"], title)
     return "\n\n".join(parts)
@@ -416,7 +425,7 @@ def _codes(study: StudyTable) -> list[str]:
     return list(dict.fromkeys(known)) or ["not recorded"]
 
 
-def _read_from() -> set[str]:
+def read_from() -> set[str]:
     """The studies that a claim, an explanation or an entry beyond the papers reads."""
     found = {SCALING} | questions.read_from() | {name for claim in CLAIMS for name in claim.studies}
     return found | {name for one in EXPLANATIONS for name in (*one.studies, *one.beside)}

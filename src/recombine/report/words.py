@@ -16,6 +16,9 @@ CLEAR = 0.05
 GOOD = 0.9
 """Below this, the trained compositions or the tokenizer's ceiling make the rest hard to read, and it is said."""
 
+LEARNED = 0.5
+"""An arm that draws less than this of what it was trained on has not learned it: its misses elsewhere say nothing."""
+
 PROBE_GAP = 0.15
 """So much more credit by the probe alone is worth a warning."""
 
@@ -148,7 +151,12 @@ def abilities(study: Finished) -> tuple[int | None, list[Ability]]:
     far = max((level for _, level in shown if level > 0), default=None)
     if far is None:
         return None, []
-    return far, [ability(arm, shown[arm, far]) for arm in study.measured if (arm, far) in shown]
+    found = [ability(arm, shown[arm, far]) for arm in study.measured if (arm, far) in shown]
+    dull = {arm for arm in study.measured if (arm, 0) in shown and shown[arm, 0].mean < LEARNED}
+    return far, [
+        Ability(one.arm, "cannot tell: not learned", "open") if one.arm in dull and one.tone == "bad" else one
+        for one in found
+    ]
 
 
 def _trained(study: Finished, shown: dict[tuple[str, int], Interval]) -> str:

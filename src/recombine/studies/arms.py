@@ -240,6 +240,7 @@ def _train_and_store(
             losses = trainer.take_mean_loss(stop - previous)  # waits for the device
             spent.on("training")
             previous = stop
+            advance(0, note="drawing and judging")
             new, pictures, images = evaluate(setting, arm, entry, judge, trainer)
             spent.on("drawing and judging")
             for row in new:

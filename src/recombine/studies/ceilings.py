@@ -23,6 +23,7 @@ from recombine.studies.sharing import share_out
 from recombine.studies.spec import Study
 from recombine.studies.store import Store
 
+FOLDER = "ceilings"  # where such files are kept beside studies
 WORDS = ("joint", "valid", "joint_probe_only")
 
 
@@ -113,6 +114,11 @@ def read(path: Path) -> Ceilings:
         ) from error
 
 
+def is_ceilings(folder: Path) -> bool:
+    """Whether this is the folder of such files: `results/*` names it beside the studies."""
+    return folder.name == FOLDER and folder.is_dir() and all(path.suffix == ".json" for path in folder.iterdir())
+
+
 def lines(found: Ceilings) -> list[list[str]]:
     """A line per tokenizer, and under it what the probe alone would have said."""
     from recombine.report.words import percent, span
@@ -126,6 +132,6 @@ def lines(found: Ceilings) -> list[list[str]]:
     for name, one in found.tokenizers.items():
         for label, word in ((name, "joint"), ("  probe alone", "joint_probe_only")):
             cells = [text(one.over(found.codes(level), word)) for level in sorted(set(found.levels.values()))]
-            seen = (f"{one.sees} combinations" if one.sees == "all" else "trained ones only") if one.sees else "nothing"
+            seen = {"all": "all", "train": "trained"}.get(one.sees or "", "–")
             rows.append([label, seen if word == "joint" else "", *cells])
     return rows

@@ -173,7 +173,8 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 def _no_arm_yet(folder: Path) -> UserError:
     return UserError(
-        f"the study in {folder} has not finished an arm yet: give the command that made it again, it goes on."
+        f"the study in {folder} has not finished an arm yet; if it is not at work, give the command that made it "
+        "again: it goes on, or says why it cannot."
     )
 
 

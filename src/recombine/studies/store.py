@@ -198,12 +198,14 @@ def _refuse_foreign(out: Path, study_hash: str) -> None:
         inside = {path.name for path in out.iterdir()}
     except OSError as error:
         raise UserError(f"cannot look into {out} ({error.strerror}); choose another --out.") from error
-    if CLAIM in inside:
+    # A folder that was kept or copied may lack the hidden file; what its study.json says is as good.
+    file, key = (CLAIM, "study") if CLAIM in inside else ("study.json", "hash")
+    if file in inside:
         try:
-            claim = json.loads((out / CLAIM).read_bytes())
-            owner, name = str(claim["study"]), str(claim["name"])
+            claim = json.loads((out / file).read_bytes())
+            owner, name = str(claim[key]), str(claim["name"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{out / CLAIM} is damaged; delete the folder {out} or choose another --out.") from error
+            raise UserError(f"{out / file} is damaged; delete the folder {out} or choose another --out.") from error
         if owner != study_hash:
             raise UserError(
                 f"{out} belongs to another study ({name or 'unnamed'}, or other settings of it);"

@@ -35,9 +35,9 @@ def draw_sheet(world: World, path: Path | str) -> None:
         strip = torch.cat([middle[i], *varied[i * (EXAMPLES - 1) : (i + 1) * (EXAMPLES - 1)]], dim=2)  # (3, P, 3P)
         axis.imshow(strip.permute(1, 2, 0).numpy(), interpolation="nearest", cmap="gray", vmin=0, vmax=1)
         for edge in range(EXAMPLES + 1):  # frames, since images are white at their rim
-            axis.axvline(edge * world.image_size - 0.5, color="0.6", linewidth=0.5)
+            axis.axvline(edge * world.image_size - 0.5, color="0.6", linewidth=0.5, clip_on=False)
         for edge in (0, world.image_size):
-            axis.axhline(edge - 0.5, color="0.6", linewidth=0.5)
+            axis.axhline(edge - 0.5, color="0.6", linewidth=0.5, clip_on=False)
         digits = "0123456789abcdefghijklmnopqrstuvwxyz"
         code = "".join(digits[value] if value < len(digits) else "" for value in composition)
         names = " ".join(factor.values[value] for factor, value in zip(world.factors, composition, strict=True))
