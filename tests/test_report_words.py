@@ -122,3 +122,15 @@ def test_p_value_stays_on_its_side_of_the_line(p: float, text: str) -> None:
 )
 def test_numbers_in_three_digits(value: float, text: str) -> None:
     assert words.number(value) == text
+
+
+def test_an_arm_that_has_not_learned_is_not_told_that_it_cannot(tmp_path: Path) -> None:
+    """What it misses elsewhere says nothing; where it does draw new combinations, that stands."""
+    folder = write_fake_study(tmp_path / "s", arms=("maskgit", "dit"), evaluations=1, pictures=False)
+    ends = {(arm, k): [0.02, 0.03, 0.01] for arm in ("maskgit", "dit") for k in (1, 2)}
+    ends |= {("maskgit", 0): [0.18, 0.2, 0.19], ("dit", 0): [0.97, 0.98, 0.99]}
+    far, found = words.abilities(read_study(set_joint(folder, ends)))
+    assert far == 2 and [one.words for one in found] == ["cannot tell: not learned", "no"]
+    assert "not learned: less than half of what it was trained on" in text_of(page_of(folder))
+    ends |= {("maskgit", 2): [0.97, 0.98, 0.99]}
+    assert [one.words for one in words.abilities(read_study(set_joint(folder, ends)))[1]] == ["yes", "no"]

@@ -250,7 +250,7 @@ def ceiling(
     kept = store_folder(path.with_suffix(""), store)
     with _stoppable("the same command goes on"):
         found = measure(loaded, path, kept, pick_device(device.value), seeds)
-    table = Table(title=f"{found.name}: real images that are right and valid after encoding and decoding")
+    table = Table(title=f"{found.name}: real images, right and valid when decoded again")
     for head in ("tokenizer", "saw"):
         table.add_column(head, no_wrap=True)
     for level in sorted(set(found.levels.values())):

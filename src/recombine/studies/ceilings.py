@@ -126,7 +126,7 @@ def lines(found: Ceilings) -> list[list[str]]:
     def text(cell: Interval) -> str:
         known = cell.low is not None and cell.high is not None and cell.low != cell.high
         ends = f" ({span(cell.low, cell.high)})" if known and cell.low is not None and cell.high is not None else ""
-        return percent(cell.mean) + ends
+        return (percent(cell.mean) + ends).replace("\u00a0%)", ")")  # narrow
 
     rows = []
     for name, one in found.tokenizers.items():
