@@ -15,6 +15,7 @@ from recombine.claims.page import page_text
 from recombine.claims.tokenizer_ceilings import read_ceilings, sections
 from recombine.cli import app
 from recombine.errors import UserError
+from recombine.report.redrawn import draw_redrawn, table_lines
 from recombine.runner import run_study
 from recombine.studies import ceilings
 from recombine.studies.spec import Study
@@ -27,7 +28,7 @@ def test_the_studys_own_seed_has_the_studys_ceiling_and_another_its_own(
 ) -> None:
     run_study(small_study, tmp_path / "out", shared_store, "cpu")
     known = json.loads((tmp_path / "out" / "study.json").read_text())["tokenizers"]["vqvae"]["ceiling"]
-    found = ceilings.measure(small_study, tmp_path / "ceiling.json", shared_store, CPU, 2)
+    found, redrawn = ceilings.measure(small_study, tmp_path / "ceiling.json", shared_store, CPU, 2)
     shares = found.tokenizers["vqvae"].shares
     assert found.seeds == [0, 1] and list(found.tokenizers) == ["vqvae"] and found.levels["111"] == 2
     assert {code: {word: both[0] for word, both in own.items()} for code, own in shares.items()} == known
@@ -35,8 +36,15 @@ def test_the_studys_own_seed_has_the_studys_ceiling_and_another_its_own(
     errors = {log["absolute_error"] for log in logs if log.get("absolute_error")}
     assert len(errors) >= 2  # the second was fitted otherwise
     assert ceilings.read(tmp_path / "ceiling.json") == found
-    names = [line[0] for line in ceilings.lines(found)]
+    names = [line[0] for line in table_lines(found)]
     assert names == ["vqvae", "  probe alone"]
+    assert [level for level, _ in redrawn.compositions] == [1, 1, 1, 2] and list(redrawn.rebuilt) == ["vqvae, saw all"]
+    pictures, right, counted = redrawn.rebuilt["vqvae, saw all"]
+    assert pictures.shape == redrawn.real.shape == (4, 4, 3, 12, 12) and (counted <= right).all()
+    assert abs(pictures.astype(float) - redrawn.real).mean() < 20  # of the same images
+    draw_redrawn(redrawn, tmp_path / "a.png")
+    draw_redrawn(redrawn, tmp_path / "b.png")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
 def planted(path: Path, **changes: Any) -> Path:

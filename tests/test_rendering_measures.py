@@ -166,8 +166,9 @@ def test_a_study_whose_measuring_fails_is_whole_but_for_the_measures(
     with pytest.raises(UserError, match="the measuring of arm cnn does not fit into memory"):
         run_study(tiny(), tmp_path / "out", tmp_path / "store", "cpu")
     assert read_measures(tmp_path / "out") is None
-    write_report(tmp_path / "out")
-    assert json.loads((tmp_path / "out" / "study.json").read_text())["finished"]
+    assert json.loads((tmp_path / "out" / "study.json").read_text())["finished"] is None
+    page = write_report(tmp_path / "out").read_text()
+    assert "The study has not finished." in page and "Its arms have not been measured inside." in page
 
 
 def test_the_middle_of_a_hole() -> None:

@@ -233,9 +233,10 @@ def ceiling(
     from rich.table import Table
 
     from recombine.progress import console
+    from recombine.report.redrawn import draw_redrawn, table_lines
     from recombine.report.words import level_name
     from recombine.runner import pick_device
-    from recombine.studies.ceilings import lines, measure
+    from recombine.studies.ceilings import measure
     from recombine.studies.spec import Study, load_study
     from recombine.studies.store import store_folder
 
@@ -249,16 +250,19 @@ def ceiling(
         raise UserError(f"{path} is a folder; give a file whose name ends in .json as --out.")
     kept = store_folder(path.with_suffix(""), store)
     with _stoppable("the same command goes on"):
-        found = measure(loaded, path, kept, pick_device(device.value), seeds)
+        found, redrawn = measure(loaded, path, kept, pick_device(device.value), seeds)
     table = Table(title=f"{found.name}: real images, right and valid when decoded again")
     for head in ("tokenizer", "saw"):
         table.add_column(head, no_wrap=True)
     for level in sorted(set(found.levels.values())):
         table.add_column(level_name(level), justify="right", no_wrap=True)
-    for line in lines(found):
+    for line in table_lines(found):
         table.add_row(*line)
     console().print(table)
     typer.echo(f"ceilings: {path}")
+    if redrawn.compositions and redrawn.real.shape[2] == 3:
+        draw_redrawn(redrawn, path.with_suffix(".png"))
+        typer.echo(f"pictures: {path.with_suffix('.png')}")
 
 
 @app.command()

@@ -58,6 +58,9 @@ def sections(found: Sequence[tuple[Path, Ceilings]], home: Path) -> list[str]:
         made = f"`{file.command}`, code {file.versions.get('code')}, torch {file.versions.get('torch')}"
         on = file.hardware.get("gpu") or f"{file.hardware.get('cores')} {file.hardware.get('machine')} CPU cores"
         where = path.relative_to(home).as_posix()
+        picture = path.with_suffix(".png")
+        if picture.is_file():
+            parts.append(f"![What tokenizers make of held-out combinations]({picture.relative_to(home).as_posix()})")
         parts += ["\n".join(rows), f"From [{path.stem}]({where}): {made}, {on}. {_sample(file)}"]
     if not parts:
         return []

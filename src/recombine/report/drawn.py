@@ -112,7 +112,7 @@ def pictures_figure(study: Finished) -> "Figure":
             axes.text(left - 0.16, y + TILE / 2, label, ha="right", va="center", fontsize=10.5, **style)
             _row(axes, study, name, codes, shown, left, y, block)
             y += ROW if name in arms else ROW - 0.2  # no shares below real images
-        _key(axes, min(left, wide - 7.6), y + 0.1)
+        key(axes, min(left, wide - 7.6), y + 0.1)
         high = y + 0.42 + KEY * (len(FRAMES) - 1)
         figure.set_size_inches(wide, high)
         axes.set(xlim=(0, wide), ylim=(high, 0), aspect="equal")
@@ -176,7 +176,7 @@ def _mark(axes: Any, x: float, y: float, kind: str) -> None:
     axes.text(x + TILE - side / 2, y + side / 2, MARKS[kind], zorder=4, **style)
 
 
-def _key(axes: Any, x: float, y: float) -> None:
+def key(axes: Any, x: float, y: float) -> None:
     """The three verdicts in words, one below the other."""
     from matplotlib.patches import Rectangle
 

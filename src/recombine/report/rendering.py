@@ -171,7 +171,8 @@ def missing(study: FinishedRendering) -> list[str]:
     if study.facts.get("finished"):
         return []
     lacking = [name for name in study.facts["study"]["arms"] if name not in study.arms]
-    return ["The study has not finished.", *([f"No results yet for {some(lacking)}."] if lacking else [])]
+    lacks = f"No results yet for {some(lacking)}." if lacking else "Its arms have not been measured inside."
+    return ["The study has not finished.", lacks]
 
 
 def diverged(study: FinishedRendering) -> list[str]:

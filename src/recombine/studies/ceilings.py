@@ -6,24 +6,31 @@ intervals. The images they are fitted on and the judge are the study's own, the 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import Tensor
 
 from recombine import files, provenance
 from recombine.errors import UserError
+from recombine.judges import Judge
 from recombine.judges.statistics import Interval, interval
 from recombine.studies import stages
 from recombine.studies.memory import study_must_fit
 from recombine.studies.sharing import share_out
 from recombine.studies.spec import Study
 from recombine.studies.store import Store
+from recombine.worlds import make_images
 
 FOLDER = "ceilings"  # where such files are kept beside studies
+PICTURES = 4  # of each composition, to look at
+MOST = 6  # held-out compositions to look at
 WORDS = ("joint", "valid", "joint_probe_only")
 
 
@@ -58,10 +65,19 @@ class Ceilings(BaseModel):
         return [code for code, own in self.levels.items() if own == level]
 
 
+@dataclass(frozen=True)
+class Redrawn:
+    """Held-out compositions as each tokenizer gives them back: K compositions, n pictures of each, P pixels a side."""
+
+    compositions: list[tuple[int, str]]  # level and words
+    real: np.ndarray  # (K, n, C, P, P) uint8
+    rebuilt: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]  # the pictures; named right and counted, (K, n)
+
+
 @study_must_fit
-def measure(study: Study, path: Path, store: Path, device: torch.device, seeds: int) -> Ceilings:
-    """Fit, judge, and write the file `path`; what the store has is not made again, and processes with one store share
-    out the work."""
+def measure(study: Study, path: Path, store: Path, device: torch.device, seeds: int) -> tuple[Ceilings, Redrawn]:
+    """Fit, judge, and write the file `path`; gives pictures of the first seed beside. What the store has is not made
+    again, and processes with one store share out the work."""
     started, clock = datetime.now(UTC), time.perf_counter()
     setting = stages.open_setting(study, Store(store), device)
     fitted, (probe, _) = stages.fit_tokenizers_and_probe(setting)
@@ -77,7 +93,8 @@ def measure(study: Study, path: Path, store: Path, device: torch.device, seeds: 
         name, seed = wanted[label]
         return stages.fit_one(setting, label, kinds[name], wait, stages.SHARED_SEED + seed)
 
-    ceilings = stages.measure_ceilings(setting, judge, share_out(wanted, fit))
+    made = share_out(wanted, fit)
+    ceilings = stages.measure_ceilings(setting, judge, made)
     facts = {
         **provenance.opening(study, device, started, finished=True),
         "seconds": time.perf_counter() - clock,
@@ -99,7 +116,27 @@ def measure(study: Study, path: Path, store: Path, device: torch.device, seeds: 
         },
     }
     files.save_json_atomic(path, facts)
-    return read(path)
+    return read(path), _redrawn(setting, judge, {name: made[f"{name}, seed 0"] for name in kinds})
+
+
+def _redrawn(setting: stages.Setting, judge: Judge, fitted: Mapping[str, stages.FittedTokenizer]) -> Redrawn:
+    held = [c for c, level in setting.split.levels.items() if level > 0][:MOST]
+    real = make_images(setting.world, held, PICTURES, stages.SHARED_SEED, "pictures", setting.device)
+
+    def grid(tensor: Tensor) -> np.ndarray:
+        return tensor.view(len(held), PICTURES, *tensor.shape[1:]).cpu().numpy()
+
+    def pixels(images: Tensor) -> np.ndarray:
+        return grid((images * 255).round().to(torch.uint8))
+
+    rows = {}
+    for name, entry in fitted.items():
+        again = entry.tokenizer.decode(entry.tokenizer.encode(real.images).mean)
+        verdicts = judge.judge(again, real.labels)
+        saw = {"train": ", saw trained", "all": ", saw all"}.get(getattr(entry.settings, "sees", ""), "")
+        rows[f"{name}{saw}"] = (pixels(again), grid(verdicts.joint_probe_only), grid(verdicts.joint))
+    words = [", ".join(f.values[i] for f, i in zip(setting.world.factors, c, strict=True)) for c in held]
+    return Redrawn(list(zip([setting.split.levels[c] for c in held], words, strict=True)), pixels(real.images), rows)
 
 
 def read(path: Path) -> Ceilings:
@@ -116,22 +153,6 @@ def read(path: Path) -> Ceilings:
 
 def is_ceilings(folder: Path) -> bool:
     """Whether this is the folder of such files: `results/*` names it beside the studies."""
-    return folder.name == FOLDER and folder.is_dir() and all(path.suffix == ".json" for path in folder.iterdir())
-
-
-def lines(found: Ceilings) -> list[list[str]]:
-    """A line per tokenizer, and under it what the probe alone would have said."""
-    from recombine.report.words import percent, span
-
-    def text(cell: Interval) -> str:
-        known = cell.low is not None and cell.high is not None and cell.low != cell.high
-        ends = f" ({span(cell.low, cell.high)})" if known and cell.low is not None and cell.high is not None else ""
-        return (percent(cell.mean) + ends).replace("\u00a0%)", ")")  # narrow
-
-    rows = []
-    for name, one in found.tokenizers.items():
-        for label, word in ((name, "joint"), ("  probe alone", "joint_probe_only")):
-            cells = [text(one.over(found.codes(level), word)) for level in sorted(set(found.levels.values()))]
-            seen = {"all": "all", "train": "trained"}.get(one.sees or "", "–")
-            rows.append([label, seen if word == "joint" else "", *cells])
-    return rows
+    return (
+        folder.name == FOLDER and folder.is_dir() and all(path.suffix in (".json", ".png") for path in folder.iterdir())
+    )
