@@ -260,7 +260,7 @@ def ceiling(
         table.add_row(*line)
     console().print(table)
     typer.echo(f"ceilings: {path}")
-    if redrawn.compositions and redrawn.real.shape[2] == 3:
+    if redrawn.real.shape[2] == 3:
         draw_redrawn(redrawn, path.with_suffix(".png"))
         typer.echo(f"pictures: {path.with_suffix('.png')}")
 
