@@ -5,9 +5,9 @@
 #
 # The queue works in the background and outlives the command, which waits for at most so many seconds, packs what is
 # finished into $PACKED (default: packed/) and says how far it is: an archive per study (of one that is not finished, with
-# the arms that are: kept in results/, those of generators are not trained again), and store.tar.gz, the store without weights. Given
-# again, the same command waits on, or begins where the queue was stopped (to stop it: kill -- -$(cat runs/queue/pid)).
-# On a new machine, put store.tar.gz back into packed/ first: what it holds is not made again. Arms that results/ has are
+# the arms that are), and store.tar.gz, the store without weights. Given again, the same command waits on, or begins where
+# the queue was stopped (to stop it: kill -- -$(cat runs/queue/pid)). On a new machine, put store.tar.gz back into packed/
+# first: what it holds is not made again. Arms of generators that results/ has, in whole studies or in parts of some, are
 # not either. It ends with 1 where a study failed, which is in its log in runs/queue.
 #
 # With LANES=2 two are at work at a time, each taking the next that waits: a study leaves a large GPU partly idle, where

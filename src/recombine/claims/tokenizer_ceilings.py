@@ -6,15 +6,14 @@ They lie beside the studies and are none: nothing is trained on the tokens, and 
 from collections.abc import Sequence
 from pathlib import Path
 
+from recombine.claims.beyond.tokens import KINDS
 from recombine.claims.tables import FAR
 from recombine.claims.why.sections import mark
-from recombine.judges.statistics import Interval
-from recombine.report.words import join, level_name, percent, percents, span
+from recombine.report.words import join, level_name, percents, share
 from recombine.studies.ceilings import FOLDER, Ceiling, Ceilings, read
 
 TITLE = "What a tokenizer can write"
 ANCHOR = "tokenizer-ceilings"
-NAMES = {"vae": "VAE", "vqvae": "VQ-VAE", "pixels": "pixels"}
 SAW = {"all": "fitted on all combinations", "train": "fitted on the trained ones only", None: "nothing to fit"}
 
 
@@ -52,7 +51,7 @@ def sections(found: Sequence[tuple[Path, Ceilings]], home: Path) -> list[str]:
         rows = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
         for one in file.tokenizers.values():
             cells = [
-                _share(one.over(file.codes(level), word)) for level in levels for word in ("joint", "joint_probe_only")
+                share(one.over(file.codes(level), word)) for level in levels for word in ("joint", "joint_probe_only")
             ]
             rows.append(f"| {_name(one)}, {SAW[one.sees]} | {' | '.join(cells)} |")
         made = f"`{file.command}`, code {file.versions.get('code')}, torch {file.versions.get('torch')}"
@@ -72,13 +71,7 @@ def sections(found: Sequence[tuple[Path, Ceilings]], home: Path) -> list[str]:
 
 
 def _name(one: Ceiling) -> str:
-    return NAMES.get(one.kind, one.kind)
-
-
-def _share(cell: Interval) -> str:
-    if cell.low is None or cell.high is None or cell.low == cell.high:
-        return percent(cell.mean)
-    return f"{percent(cell.mean)} ({span(cell.low, cell.high)})"
+    return KINDS.get(one.kind, one.kind)
 
 
 def _sample(file: Ceilings) -> str:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from recombine.files import write_atomic
-from recombine.judges.statistics import Interval
 from recombine.report.drawn import FRAMES, INK, QUIET, STEP, TILE, key, tile
 from recombine.report.figures import LINES, verdict
-from recombine.report.words import level_name, percent, span
+from recombine.report.words import level_name, share
 from recombine.studies.ceilings import Ceilings, Redrawn
 
 TOP, ROW, GAP = 1.3, 0.72, 0.24
@@ -18,16 +17,11 @@ TOP, ROW, GAP = 1.3, 0.72, 0.24
 
 def table_lines(found: Ceilings) -> list[list[str]]:
     """A line per tokenizer, with what it saw, and under it what the probe alone would have said."""
-
-    def text(cell: Interval) -> str:
-        known = cell.low is not None and cell.high is not None and cell.low != cell.high
-        ends = f" ({span(cell.low, cell.high)})" if known and cell.low is not None and cell.high is not None else ""
-        return (percent(cell.mean) + ends).replace("\u00a0%)", ")")  # narrow
-
     rows = []
     for name, one in found.tokenizers.items():
         for label, word in ((name, "joint"), ("  probe alone", "joint_probe_only")):
-            cells = [text(one.over(found.codes(level), word)) for level in sorted(set(found.levels.values()))]
+            shares = [share(one.over(found.codes(level), word)) for level in sorted(set(found.levels.values()))]
+            cells = [text.replace("\u00a0%)", ")") for text in shares]  # narrow
             saw = {"all": "all", "train": "trained"}.get(one.sees or "", "–")
             rows.append([label, saw if word == "joint" else "", *cells])
     return rows

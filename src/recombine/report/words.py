@@ -55,6 +55,13 @@ def span(low: float, high: float) -> str:
     return f"{100 * low:.{digits}f}–{100 * high:.{digits}f}\u00a0%"
 
 
+def share(cell: Interval) -> str:
+    """A mean with its interval, "61 % (56–65 %)"; the mean alone where there is no width."""
+    if cell.low is None or cell.high is None or cell.low == cell.high:
+        return percent(cell.mean)
+    return f"{percent(cell.mean)} ({span(cell.low, cell.high)})"
+
+
 def reach(shares: list[float]) -> str:
     """From the lowest to the highest of several shares, "3 to 42 %"; one number where they look the same."""
     low, high = percent(min(shares)), percent(max(shares))
