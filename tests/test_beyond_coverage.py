@@ -42,6 +42,17 @@ def test_b4_without_one_number_of_compositions(tmp_path: Path) -> None:
     assert draw_entry(entry, tmp_path / "B4.png").stat().st_size > 10_000
 
 
+def test_b4_reads_the_larger_models_where_both_are_given(tmp_path: Path) -> None:
+    small = plant_shares(tmp_path / "xs", of_library("coverage-xs"), coverage(dit=0.95), evaluations=5)
+    large = plant_shares(tmp_path / "large", of_library("coverage"), coverage(dit=0.95, maskgit=0.3), evaluations=5)
+    alone, both = asked("B4", small), asked("B4", small, large)
+    assert alone.found is not None and [study.name for study in alone.found.studies] == ["coverage-xs"]
+    assert "with 13 trained instead of 4" in alone.text and "of 18 trained" in alone.text
+    assert any("The study coverage, which would be asked first, has no results here." in one for one in alone.limits)
+    assert both.found is not None and [study.name for study in both.found.studies] == ["coverage"]
+    assert not any("has no results here" in one for one in both.limits)
+
+
 # B5
 
 

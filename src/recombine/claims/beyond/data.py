@@ -3,7 +3,7 @@
 B2 (study dependent): level-2, and the trained compositions that are *rare* at the strongest dependence, with the
 strongest dependence less with none. Whether an arm has learned is asked of the trained compositions that are not rare.
 
-B4 (study coverage): the compositions that no arm is trained on, the same for all, with most compositions trained less
+B4 (study coverage; where that is not given, coverage-xs): the compositions that no arm is trained on, the same for all, with most compositions trained less
 with fewest; and from how many on an arm draws more than half of them (*composes*). Levels are counted from what an arm
 itself is trained on, so an arm's farthest level is another with more compositions: it is drawn beside and not tested.
 
@@ -13,6 +13,7 @@ fewest, and up to how many values an arm draws more than half. The worlds differ
 
 from collections.abc import Mapping, Sequence
 
+from recombine.claims.asking import asked_first
 from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import SHARED, Found, Gains, Line, Numbers, Over, Question, together
 from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, mean_text, over_codes
@@ -24,7 +25,8 @@ from recombine.report.words import join
 from recombine.splits import Split, composition_weights, parse_code
 from recombine.splits import code as code_of
 
-DEPENDENT, COVERAGE = "dependent", "coverage"
+DEPENDENT = "dependent"
+COVERAGE = ("coverage", "coverage-xs")  # the same question, the larger models first
 BY_VALUES = ("coverage-values-2", "coverage-values-3", "coverage-values-4")
 AT, WITH = "{} at {:g}".format, "{} with {:g}".format  # what an arm is called: its family, and the value there
 
@@ -123,7 +125,7 @@ def _by(study: StudyTable, setting: str) -> dict[str, list[Arm]]:
 
 
 def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
-    study = studies[COVERAGE]
+    study = next(studies[name] for name in COVERAGE if name in studies)
     column_there(study, measure)
     levels = study.finished.levels_of
     turned = Turned.of(_by(study, "training.compositions"), _trained, WITH)
@@ -161,6 +163,7 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         limits=(
             *numbers.left_out(dull),
             f"An arm's farthest level, drawn beside, is level {depths} trained.",
+            *asked_first(COVERAGE, study.name, studies),
             *numbers.still_moving(curves),
         ),
     )
@@ -262,7 +265,7 @@ B4 = Question(
     title="How many compositions",
     question="Of how many combinations must a model see examples before it can draw the others?",
     compares="The compositions that no arm is trained on, with most compositions trained less with fewest",
-    studies=(COVERAGE,),
+    studies=COVERAGE,
     judge=judge_coverage,
     thresholds=(*SHARED, COMPOSES),
 )
