@@ -191,6 +191,40 @@ def test_who_waits_has_written_and_in_the_studys_order(tmp_path: Path) -> None:
     so_far.make_all(make, True)
 
 
+def test_what_others_have_finished_meanwhile_is_written_too(tmp_path: Path) -> None:
+    """Others finish `c` while `a` is trained here: the table has it before `b` begins, and it is read once."""
+    written: list[list[str]] = []
+    read: list[str] = []
+    store: set[str] = set()
+    so_far = SoFar[str](tmp_path, "abcd", lambda arms: written.append(list(arms)), lambda: sorted(store))
+
+    def make(name: str, _: bool) -> str:
+        if name not in store:
+            so_far.write()
+        store.update({"a": "ac"}.get(name, name))
+        read.append(name)
+        return name
+
+    assert list(so_far.make_all(make, True)) == ["a", "b", "c", "d"]
+    assert written == [["a", "c"], ["a", "b", "c"]] and read == ["a", "c", "b", "d"]
+
+
+def test_an_arm_that_another_process_made_is_in_the_table(
+    small_study: Study, whole: Path, shared_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store has the second arm when the first is about to be trained."""
+    store = Path(shutil.copytree(shared_store, tmp_path / "store", ignore=shutil.ignore_patterns("weights-*")))
+    recipes = {path: json.loads(path.read_text()) for path in store.glob("arm-*/recipe.json")}
+    for path, recipe in recipes.items():
+        if recipe["arm"]["generator"]["kind"] == "maskgit":
+            shutil.rmtree(path.parent)
+    stop_at(monkeypatch, arms, "_train_and_store", "maskgit")
+    with pytest.raises(Stopped):
+        run_study(small_study, tmp_path / "out", store, "cpu")
+    second = [row for row in read_results(whole).to_pylist() if row["arm"] == "dit"]
+    assert second and read_results(tmp_path / "out").to_pylist() == second
+
+
 def test_a_kill_between_tables_and_facts_loses_nothing(
     small_study: Study, whole: Path, left: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,7 +98,7 @@ def run_study(
             }
             files.save_json_atomic(out / "study.json", facts)
 
-        so_far = SoFar(out, study.arms, write)
+        so_far = SoFar(out, study.arms, write, lambda: in_store(setting))
 
         def make(name: str, wait: bool) -> ArmResult:
             arm = study.arms[name]

@@ -164,6 +164,12 @@ def run_arm(
     return finished
 
 
+def in_store(study: RenderingStudy, store: Store, device: torch.device) -> list[str]:
+    """The arms of the study that the store has, as they are trained on this device."""
+    seeds = {"seeds": list(study.seeds)}
+    return [name for name, arm in study.arms.items() if store.has(KIND, recipe_of(study, arm, device) | seeds)]
+
+
 def _join(
     study: RenderingStudy, arm: RenderingArm, store: Store, recipe: dict[str, Any], parts: list[tuple[int, Any]]
 ) -> None:
@@ -422,7 +428,7 @@ def run_rendering(study: RenderingStudy, out: Path, store: Path, device: torch.d
 
     with claim_folder(out, study.hash, study.name):
         kept = Store(store)
-        so_far = SoFar(out, study.arms, write)
+        so_far = SoFar(out, study.arms, write, lambda: in_store(study, kept, device))
         arms = so_far.make_all(lambda name, waiting: run_arm(study, name, kept, device, waiting, so_far.write), wait)
         facts = write(arms)  # measuring may be long, or be stopped
         measuring = {f"measuring {name}": took for name, took in _measure(study, out, kept, device).items()}
