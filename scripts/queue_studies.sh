@@ -11,8 +11,9 @@
 # not either. It ends with 1 where a study failed, which is in its log in runs/queue.
 #
 # With LANES=2 two are at work at a time, each taking the next that waits: a study leaves a large GPU partly idle, where
-# its kernels are small and while it judges (benchmarks/LOG.md says what that gains, measured with NVIDIA's multi-process
-# service at work: `nvidia-cuda-mps-control -d`, which this script does not start). The cores are divided between lanes
+# its kernels are small and while it judges (benchmarks/LOG.md says what that gains). On an NVIDIA GPU they take turns,
+# unless its multi-process service is at work (`nvidia-cuda-mps-control -d`, which this script does not start, but says
+# whether it is; give the same CUDA_MPS_PIPE_DIRECTORY to both, or none). The cores are divided between lanes
 # (OMP_NUM_THREADS, where it is not set). A study given twice is shared out: two lanes take its arms in turn, and the
 # second writes into runs/also, which is packed while the first has not finished. A lane with nothing left to take of a
 # study does not wait for the other while another study waits: it takes that one, and comes back later.
@@ -101,6 +102,15 @@ else
 fi
 while at_work && [ "$(date +%s)" -lt "$ends" ]; do sleep 1; done
 
+how_lanes_share() { # one sentence, where there is such a service
+    command -v nvidia-cuda-mps-control >/dev/null || return
+    if echo get_server_list | nvidia-cuda-mps-control 2>/dev/null | grep -qE '^ *[0-9]+'; then
+        echo "The lanes use the GPU at the same time (multi-process service)."
+    else
+        echo "The lanes take turns on the GPU: nvidia-cuda-mps-control -d, given before the queue, lets them use it at the same time."
+    fi
+}
+
 arms_of() { grep -c '"members_at_once"' "$@"; } # finished ones: each has this line in study.json
 # Whole or not at all: an archive that a kill cut short must not replace a good one.
 pack() { tar czf "$PACKED/.$1.partial" "${@:2}" && mv "$PACKED/.$1.partial" "$PACKED/$1.tar.gz"; }
@@ -115,17 +125,20 @@ while read -r study; do
     done
     [ -n "$from" ] || continue
     # study.json first: of a study at work the tables may then have more arms than it names, and never fewer.
-    as_own=$(mktemp -d) && mkdir "$as_own/$name" && cp "$from/study.json" "$as_own/$name" && cp -rn "$from/." "$as_own/$name"
+    as_own=$(mktemp -d) && mkdir "$as_own/$name" && cp "$from/study.json" "$as_own/$name" &&
+        (set -o pipefail && tar c -C "$from" --exclude=./study.json --exclude=./report.html --exclude=./store \
+            --exclude='*.partial' . | tar x -C "$as_own/$name")
     copied=$? packed=$(tar xzOf "$PACKED/$name.tar.gz" "$name/study.json" 2>/dev/null | arms_of)
     if [ $copied -ne 0 ]; then
         echo "$name: could not be copied to be packed" >&2
     elif [ "$(arms_of "$as_own/$name/study.json")" -ge "$packed" ]; then # an earlier queue may have packed more
-        pack "$name" --exclude=report.html --exclude=store --exclude='*.partial' -C "$as_own" "$name"
+        pack "$name" -C "$as_own" "$name"
     fi
     rm -rf "$as_own"
 done < <(sort -u runs/queue/given)
 pack logs -C runs queue
 cat runs/queue/done.txt
+if at_work && [ "$LANES" -gt 1 ]; then how_lanes_share; fi
 failed=$(sed -n 's/: stopped with code .*//p' runs/queue/done.txt | sort -u)
 for name in $failed $(ls -t runs/queue/*.log | head -n "$LANES" | sed 's|.*/||; s|\.log$||'); do
     echo "--- runs/queue/$name.log" && tail -c 800 "runs/queue/$name.log"

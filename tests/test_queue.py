@@ -175,6 +175,25 @@ def test_what_the_second_lane_finished_is_packed(tmp_path: Path, small_study: St
 
 
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [("4242", "use the GPU at the same time"), ("Cannot find MPS control daemon process", "take turns on the GPU")],
+)
+def test_how_lanes_share_a_gpu_is_said(tmp_path: Path, small_study: Study, answers: str, said: str) -> None:
+    there = machine(tmp_path / "there", small_study)
+    service = tmp_path / "programs" / "nvidia-cuda-mps-control"
+    service.parent.mkdir()
+    service.write_text(f'#!/bin/sh\ngrep -q get_server_list && echo "{answers}"\n')
+    service.chmod(0o755)
+    work = {"PYTHON": in_place_of_python(there, "sleep 60\n"), "PATH": f"{service.parent}:{os.environ['PATH']}"}
+    try:
+        assert said in queue(there, "1", "one", "two", LANES="2", **work)
+        assert said not in queue(there, "1", "one", "two", **work)  # one lane has it to itself
+    finally:
+        os.killpg(int((there / "runs" / "queue" / "pid").read_text()), signal.SIGKILL)
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
 def test_a_queue_that_was_stopped_says_so(tmp_path: Path, small_study: Study) -> None:
     there = machine(tmp_path / "there", small_study)
     stand_in = in_place_of_python(there, '[ "$(basename "$6")" != one ] && sleep 60\nexit 0\n')
