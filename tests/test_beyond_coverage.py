@@ -66,8 +66,12 @@ def test_b5_compares_the_studies_given(tmp_path: Path) -> None:
         and "with 4 values instead of 2" in entry.text
     )
     assert entry.found.contrasts[1].test.mean == pytest.approx(0.44, abs=0.02)
+    assert not any("no results here" in limit for limit in entry.limits)
     two = asked("B5", *folders[1:])
+    assert "The study coverage-values-4 has no results here." in two.limits
     assert two.found is not None and two.found.contrasts[1].test.mean == pytest.approx(0.22, abs=0.02)
+    already = asked("B5", folders[0], plant_values(tmp_path, 3))
+    assert "DiT draws more than half already with 3 values per factor" in already.text
     one = asked("B5", folders[0])
     assert one.found is None and "two are needed" in one.why
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from folders import folders_of
 from planted import JEPA, OBJECTIVES, REPRODUCED, STUDIES, Plan, plant, plant_all
 from recombine import progress
-from recombine.claims.asking import asked_first
+from recombine.claims.asking import asked_first, lacking
 from recombine.claims.figures import key_of
 from recombine.claims.ledger import CLAIMS, is_figures, make_ledger, open_studies
 from recombine.claims.page import heading, ours_text, page_text, write_page
@@ -284,6 +284,8 @@ def test_what_would_be_asked_first_is_named_where_nothing_is_judged(planted: Pat
     assert asked_first(("objectives", "jepa", "tokenizers"), "jepa", some) == [said]
     both = "The studies objectives and other, which would be asked first, have no results here."
     assert asked_first(("objectives", "other", "jepa"), "jepa", some) == [both]
+    begun = {**some, "objectives-unfinished": studies["objectives"]}
+    assert lacking(("objectives", "jepa"), begun) == ["The study objectives has no finished results here."]
     layers = next(
         one for one in make_ledger(open_studies([Path(__file__).parents[1] / "results" / "jepa"])) if one.id == "C5"
     )

@@ -45,13 +45,17 @@ def no_answer(names: Sequence[str], reasons: Sequence[Untested], studies: Mappin
 
 def asked_first(names: Sequence[str], answered: str, studies: Mapping[str, StudyTable]) -> list[str]:
     """Where the study that answered could not tell: that studies which are better placed to were not given."""
-    absent = [name for name in names[: names.index(answered)] if name not in studies]
+    return lacking(names[: names.index(answered)], studies, ", which would be asked first,")
+
+
+def lacking(names: Sequence[str], studies: Mapping[str, StudyTable], aside: str = "") -> list[str]:
+    """Which of the studies `names` were not given, or have not finished, in a sentence."""
+    absent = [name for name in names if name not in studies]
     if not absent:
         return []
-    asked = f"{join(absent)}, which would be asked first,"
-    return [
-        f"The studies {asked} have no results here." if len(absent) > 1 else f"The study {asked} has no results here."
-    ]
+    what = "results" if not any(f"{name}{UNFINISHED}" in studies for name in absent) else "finished results"
+    who = f"The studies {join(absent)}{aside} have" if len(absent) > 1 else f"The study {absent[0]}{aside} has"
+    return [f"{who} no {what} here."]
 
 
 def unfinished(studies: Mapping[str, StudyTable]) -> list[str]:

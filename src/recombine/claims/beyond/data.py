@@ -3,9 +3,10 @@
 B2 (study dependent): level-2, and the trained compositions that are *rare* at the strongest dependence, with the
 strongest dependence less with none. Whether an arm has learned is asked of the trained compositions that are not rare.
 
-B4 (study coverage; where that is not given, coverage-xs): the compositions that no arm is trained on, the same for all, with most compositions trained less
-with fewest; and from how many on an arm draws more than half of them (*composes*). Levels are counted from what an arm
-itself is trained on, so an arm's farthest level is another with more compositions: it is drawn beside and not tested.
+B4 (study coverage; where that is not given, coverage-xs): the compositions that no arm is trained on, the same for
+all, with most compositions trained less with fewest; and from how many on an arm draws more than half of them
+(*composes*). Levels are counted from what an arm itself is trained on, so an arm's farthest level is another with more
+compositions: it is drawn beside and not tested.
 
 B5 (studies coverage-values-N): level-2, the farthest level of the papers' split, with most values per factor less with
 fewest, and up to how many values an arm draws more than half. The worlds differ, so seeds pair by name only.
@@ -13,7 +14,7 @@ fewest, and up to how many values an arm draws more than half. The worlds differ
 
 from collections.abc import Mapping, Sequence
 
-from recombine.claims.asking import asked_first
+from recombine.claims.asking import asked_first, lacking
 from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import SHARED, Found, Gains, Line, Numbers, Over, Question, together
 from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, mean_text, over_codes
@@ -180,10 +181,11 @@ def _farthest(arm: Arm) -> int:
 
 def _half(line: Line, of: str) -> str:
     """From where on a family draws more than half."""
-    for tick, own in line.values.items():
+    for place, (tick, own) in enumerate(line.values.items()):
         share = interval(own, share=True)
         if share.mean > COMPOSES.value:
-            return f"{line.label} first draws more than half with {tick} {of} ({share_text(share)})"
+            when = "first draws more than half" if place else "draws more than half already"
+            return f"{line.label} {when} with {tick} {of} ({share_text(share)})"
     return f"{line.label} never does ({share_text(share)} with {tick})"
 
 
@@ -225,7 +227,12 @@ def judge_values(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
             Over("Level-2", "values per factor", ticks, lines),
             Gains(f"{ticks[-1]} less {ticks[0]} values", contrasts),
         ),
-        limits=(*numbers.left_out(dull), *_uneven(given), *numbers.still_moving(curves)),
+        limits=(
+            *numbers.left_out(dull),
+            *_uneven(given),
+            *lacking(BY_VALUES, studies),
+            *numbers.still_moving(curves),
+        ),
     )
 
 
