@@ -24,6 +24,7 @@ from recombine.splits import (
     images_each,
     make_split,
     multi_information,
+    pairs_seen,
     parse_code,
 )
 
@@ -184,3 +185,14 @@ def test_too_few_or_too_many_compositions_are_refused(n, said):
     split = make_split(RandomSplit(n=20, k=3), [("a", 3), ("b", 3), ("c", 3)])
     with pytest.raises(UserError, match=said):
         fewer(split, n)
+
+
+def test_pairs_seen_together():
+    """In the papers' split level-1 has two of three pairs and level-2 none; what is trained has all."""
+    split = make_split(HammingSplit(), CUBE)
+    assert {code(c): pairs_seen(c, split.train) for c in split.compositions} == {
+        "000": 3, "001": 3, "010": 3, "100": 3, "011": 2, "101": 2, "110": 2, "111": 0,
+    }  # fmt: skip
+    assert pairs_seen((0, 1, 2), [(0, 1, 0), (0, 0, 2)]) == 2  # each pair from another combination
+    assert pairs_seen((0, 1, 2), [(1, 0, 2)]) == 0  # one value alone is no pair
+    assert pairs_seen((0, 1, 2, 3), [(0, 1, 2, 0)]) == 3

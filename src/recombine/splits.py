@@ -4,7 +4,7 @@ The level of a composition is its Hamming distance to the nearest trained one: 0
 trained in one factor, 2 in two, and so on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -74,6 +74,13 @@ class Split:
     def deepest(self) -> int:
         """The greatest level there is."""
         return max(self.levels.values())
+
+
+def pairs_seen(composition: Composition, train: Iterable[Composition]) -> int:
+    """How many pairs of its values (every two factors) some trained composition has together: all of a trained one."""
+    places = list(combinations(range(len(composition)), 2))
+    together = {(i, j, one[i], one[j]) for one in train for i, j in places}
+    return sum((i, j, composition[i], composition[j]) in together for i, j in places)
 
 
 class _Kind(Settings):

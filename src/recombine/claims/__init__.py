@@ -4,5 +4,5 @@
 claim looks at. The claims themselves are in `ladder` (C1), `tokenizer` (C2), `conditioning` (C3), `jepa` (C4, C5),
 `untested` (C6 to C12) and `rendering` (F1 to F9); `ledger` asks them all, `page` and `figures` write RESULTS.md,
 `quality` its section on how good the pictures are.
-`why` has the explanations E1 to E3, `beyond` what studies found that no paper claims (B1 to B12).
+`why` has the explanations E1 to E3, `beyond` what studies found that no paper claims (B1 to B13).
 """

@@ -129,7 +129,7 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     study = next(studies[name] for name in COVERAGE if name in studies)
     column_there(study, measure)
     levels = study.finished.levels_of
-    turned = Turned.of(_by(study, "training.compositions"), _trained, WITH)
+    turned = Turned.of(_by(study, "training.compositions"), trained_count, WITH)
     arms, ticks = turned.arms, turned.ticks
     untrained = [{text for text, level in levels[arm.name].items() if level > 0} for arm in arms.values()]
     shared = set.intersection(*untrained)
@@ -170,7 +170,8 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     )
 
 
-def _trained(arm: Arm) -> int:
+def trained_count(arm: Arm) -> int:
+    """How many compositions it is trained on."""
     return sum(level == 0 for level in arm.study.finished.levels_of[arm.name].values())
 
 

@@ -78,7 +78,8 @@ def _panels(entry: Entry, found: Found) -> tuple[Panel, ...]:
     named = entry.by_probe.panels[0] if entry.by_probe else None
     if isinstance(first, Over) and isinstance(named, Over):
         right = replace(first, title=f"{first.title}, right and valid")
-        return (right, replace(named, title=f"{first.title}, by the probe alone", names=False), *others)
+        same = [line.label for line in named.lines] == [line.label for line in first.lines]  # then named once
+        return (right, replace(named, title=f"{first.title}, by the probe alone", names=not same), *others)
     return tuple(panels)
 
 

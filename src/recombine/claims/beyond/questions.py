@@ -11,6 +11,7 @@ from recombine.claims.beyond.entries import Entry, Found, Question
 from recombine.claims.beyond.jepa import B7
 from recombine.claims.beyond.jepa_published import B10
 from recombine.claims.beyond.loud import B9
+from recombine.claims.beyond.pairs import B13
 from recombine.claims.beyond.tokens import B6
 from recombine.claims.beyond.told import B1, B3
 from recombine.claims.beyond.withheld import B11
@@ -18,7 +19,7 @@ from recombine.claims.tables import NAMED, Measure, StudyTable
 from recombine.claims.verdicts import Untested
 from recombine.report.reading import some
 
-QUESTIONS: tuple[Question, ...] = (B1, B2, B3, B4, B5, B6, B7, B8, B9, B10, B11, B12)
+QUESTIONS: tuple[Question, ...] = (B1, B2, B3, B4, B5, B6, B7, B8, B9, B10, B11, B12, B13)
 
 
 def look_beyond(studies: Mapping[str, StudyTable], questions: Sequence[Question] = QUESTIONS) -> list[Entry]:
