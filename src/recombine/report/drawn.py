@@ -52,8 +52,9 @@ FRAMES = {
 
 def shown_compositions(study: Finished) -> list[str]:
     """The held-out compositions, level by level; where they are many, the first of each level."""
-    levels = sorted({level for level in study.levels.values() if level > 0})
-    each = {level: [code for code, own in study.levels.items() if own == level] for level in levels}
+    agreed = study.agreed_levels
+    levels = sorted({level for level in agreed.values() if level > 0})
+    each = {level: [code for code, own in agreed.items() if own == level] for level in levels}
     count = sum(map(len, each.values()))
     most = count if count <= BLOCKS else max(1, BLOCKS // len(levels))
     return [code for level in levels for code in each[level][:most]][:BLOCKS]
@@ -128,7 +129,7 @@ def _heading(axes: Any, study: Finished, codes: list[str], shown: int, left: flo
     said += " and by all seeds." if seeds > 1 else "."
     axes.text(0.3, 0.58, said, fontsize=9, color=QUIET, va="top", linespacing=1.5)
     for j, code in enumerate(codes):
-        level = study.levels[code]
+        level = study.agreed_levels[code]
         words = f"{level_name(level)}\n{study.describe(code)}"
         style = {"fontsize": 9.5, "fontweight": "bold", "color": LINES[min(level, 4)], "linespacing": 1.35}
         axes.text(left + j * block, TOP - 0.12, words, **style)

@@ -178,7 +178,8 @@ def verdict(right: int, counted: int) -> str:
 
 def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> None:
     """Rows of pictures per source, a block of columns per level: the first composition of each."""
-    chosen = [min(c for c, k in study.levels.items() if k == level) for level in sorted(set(study.levels.values()))]
+    levels = study.agreed_levels
+    chosen = [min(c for c, k in levels.items() if k == level) for level in sorted(set(levels.values()))]
     order = list(study.levels)
     tiles = 3 if len(chosen) <= 3 else 2
     high = figure.get_figheight()
@@ -190,7 +191,7 @@ def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> No
     height = min(height, tall * 1.1)
     y1 = (y0 + y1 + height * len(sources)) / 2 if height * len(sources) < 0.8 * (y1 - y0) else y1
     for j, code in enumerate(chosen):
-        level, k = study.levels[code], order.index(code)
+        level, k = levels[code], order.index(code)
         heading = f"{level_name(level)}\n{study.describe(code)}"
         bold = {"fontsize": 9.5, "color": LINES[min(level, 4)], "fontweight": "bold"}
         figure.text(x0 + j * block, y1 + 0.02 * usual, heading, **bold)

@@ -89,6 +89,16 @@ class Finished:
         return found
 
     @cached_property
+    def agreed_levels(self) -> dict[str, int]:
+        """The compositions of which all measured arms say the same level, with it: what pictures of several arms may
+        be headed by. All of the split's where there is none."""
+        own = list(self.levels_of.values())
+        found = {
+            code: {levels[code] for levels in own if code in levels} or {self.levels[code]} for code in self.levels
+        }
+        return {code: levels.pop() for code, levels in found.items() if len(levels) == 1} or self.levels
+
+    @cached_property
     def level_numbers(self) -> list[int]:
         """Every level that the split or an arm has, in order."""
         own = (levels.values() for levels in self.levels_of.values())
