@@ -187,6 +187,29 @@ def test_too_few_or_too_many_compositions_are_refused(n, said):
         fewer(split, n)
 
 
+def test_listed_compositions_are_what_is_trained_in_the_split_or_not():
+    """Levels are counted from them, and nothing else of the split is kept."""
+    split = make_split(HammingSplit(), CUBE)
+    found = fewer(split, ("110", "000", "011", "101", "000"))
+    assert [code(c) for c in found.train] == ["000", "011", "101", "110"]
+    assert [code(c) for c in found.at_level(1)] == ["001", "010", "100", "111"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "said"),
+    [
+        (("000", "001"), "lacks a value of some factor"),
+        (("000", "112", "111"), "training.compositions: '112' is no composition of this world"),
+        (("00", "11"), "training.compositions: '00' is no composition of this world"),
+        (tuple(code(c) for c in itertools.product(range(2), repeat=3)), "nothing is held out"),
+        ((), "lacks a value of some factor"),
+    ],
+)
+def test_compositions_that_cannot_be_trained_on_are_refused(codes, said):
+    with pytest.raises(UserError, match=said):
+        fewer(make_split(HammingSplit(), CUBE), codes)
+
+
 def test_pairs_seen_together():
     """In the papers' split level-1 has two of three pairs and level-2 none; what is trained has all."""
     split = make_split(HammingSplit(), CUBE)

@@ -75,6 +75,7 @@ WRONG = [
     ("split: hamming", "split: {kind: hamming, distance: 3}", "4: split: the split trains every composition"),
     ("split: hamming", "split: {kind: random, k: 1}", "4: split lacks 'n'"),
     ("world: {kind: shapes2d, image_size: 16}", "world: {shapes: 99}", "3: world.shapes should be at most"),
+    ("batch: 64", "compositions: many", "7: training.compositions should be a whole number, not 'many'"),
     ("sees: all", "sees: &a all", ""),
     ("sees: all", "sees: *a", "5: not YAML: aliases (*name) are not supported"),
     ("sees: all", "sees: !!python/name:os.system all", "5: tags such as"),
@@ -92,6 +93,19 @@ def test_a_mistake_is_named_with_its_line(old: str, new: str, complaint: str) ->
     assert any(line.startswith(f"study.yaml:{complaint}") for line in found), found
     lacking = sum("lacks 'tokenizer'" in line for line in found)  # one per arm
     assert len(found) == max(1, lacking), found
+
+
+def test_listed_compositions_are_read_as_written_and_checked() -> None:
+    """Digits need no quotes, though YAML would read 011 as nine."""
+    study = parse_study(changed("batch: 64", "compositions: [000, 011, 101, 110]"))
+    assert isinstance(study, Study)
+    assert study.arms["maskgit"].training.compositions == ("000", "011", "101", "110")
+    unseen = "study.yaml:7: training: training.compositions lacks a value of some factor"
+    assert any(line.startswith(unseen) for line in mistakes(changed("batch: 64", "compositions: [000, 001]")))
+    seen = changed("batch: 64", "compositions: [000, 111]").replace("sees: all", "sees: train")
+    assert any("this arm trains on others" in line for line in mistakes(seen))
+    within = changed("batch: 64", "compositions: [001, 010, 100]").replace("sees: all", "sees: train")
+    assert isinstance(parse_study(within), Study)
 
 
 def test_all_mistakes_are_named_at_once_and_once() -> None:

@@ -169,7 +169,7 @@ def make_split(settings: SplitSettings, factors: Sequence[tuple[str, int]]) -> S
     elif isinstance(settings, RandomSplit):
         train = _random(settings, counts, everything)
     else:
-        train = _listed(settings, counts)
+        train = _listed(settings.train, counts, "split listed")
     split = Split(counts, tuple(sorted(set(train))))
     _refuse_impossible(split, names, settings.needs_level)
     return split
@@ -245,13 +245,13 @@ def _random(settings: RandomSplit, counts: tuple[int, ...], everything: list[Com
     return order[: settings.n]
 
 
-def _listed(settings: ListedSplit, counts: tuple[int, ...]) -> list[Composition]:
-    train = [parse_code(text) for text in settings.train]
-    for text, composition in zip(settings.train, train, strict=True):
+def _listed(codes: Sequence[str], counts: tuple[int, ...], where: str) -> list[Composition]:
+    train = [parse_code(text) for text in codes]
+    for text, composition in zip(codes, train, strict=True):
         fits = len(composition) == len(counts) and all(v < n for v, n in zip(composition, counts, strict=False))
         if not fits:
             raise UserError(
-                f"split listed: '{text}' is no composition of this world, whose factors have {list(counts)} values."
+                f"{where}: '{text}' is no composition of this world, whose factors have {list(counts)} values."
             )
     return train
 
@@ -275,13 +275,16 @@ def _refuse_impossible(split: Split, names: Sequence[str], needs_level: int) -> 
         )
 
 
-def fewer(split: Split, compositions: int | None) -> Split:
-    """The split that trains on so many of the compositions this one does (None: on all of them), with its own levels.
+def fewer(split: Split, compositions: int | Sequence[str] | None) -> Split:
+    """The split that trains on so many of the compositions this one does (None: on all of them), with its own levels;
+    or on exactly those that are listed, be they in this one or not.
 
-    They are the first of one fixed order, so that fewer are always among more, and every factor value is among them.
+    So many are the first of one fixed order, so that fewer are always among more, and every factor value is among them.
     """
     if compositions is None:
         return split
+    if not isinstance(compositions, int):
+        return _exactly(split, compositions)
     order = _cover_order(split.train, split.counts, 1, FEWER_SEED)
     if compositions > len(order):
         raise UserError(
@@ -295,6 +298,19 @@ def fewer(split: Split, compositions: int | None) -> Split:
             "raise it."
         )
     return Split(split.counts, tuple(sorted(order[:compositions])))
+
+
+def _exactly(split: Split, codes: Sequence[str]) -> Split:
+    train = _listed(codes, split.counts, "training.compositions")
+    if not _shows_all(train, split.counts, 1):
+        raise UserError(
+            "training.compositions lacks a value of some factor: a model cannot recombine a value it has not seen; "
+            "list a composition with it."
+        )
+    found = Split(split.counts, tuple(sorted(set(train))))
+    if found.deepest == 0:
+        raise UserError("training.compositions lists every composition: nothing is held out. List fewer.")
+    return found
 
 
 def agreement(composition: Composition, counts: Sequence[int]) -> float:

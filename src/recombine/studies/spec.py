@@ -97,9 +97,17 @@ def mistakes_between(parts: Mapping[str, Any]) -> Mistaken:
                 yield ("arms", name, "tokenizer"), str(error).rstrip(".")
         if made is not None:
             try:
-                check_weights(fewer(made, arm.training.compositions), arm.training.images, arm.training.dependence)
+                own = fewer(made, arm.training.compositions)
+                check_weights(own, arm.training.images, arm.training.dependence)
             except UserError as error:
                 yield ("arms", name, "training"), str(error).rstrip(".")
+            else:
+                if getattr(arm.tokenizer, "sees", "all") == "train" and not set(own.train) <= set(made.train):
+                    yield (
+                        ("arms", name, "tokenizer"),
+                        "with sees: train a tokenizer sees what the split trains, and this arm trains on others: list "
+                        "compositions of the split, or take sees: all",
+                    )
         codes = getattr(arm.tokenizer, "codes", None)
         for assumed in {codes, codes or 2}:  # with a codebook assumed, the second reason shows beside the first
             try:

@@ -1,6 +1,6 @@
 """How a generator is trained. Sizes set the rate; everything else has a default that suits short runs."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -24,12 +24,11 @@ class TrainingSettings(Settings):
         le=10_000_000,
         description="distinct training images per trained composition (with dependence: on average)",
     )
-    compositions: int | None = Field(
+    compositions: Annotated[int, Field(ge=1, le=1_000_000)] | tuple[str, ...] | None = Field(
         default=None,
-        ge=1,
-        le=1_000_000,
         description="train on so many of the split's compositions only, the first of one fixed order that shows every "
-        "factor value soonest; levels are then counted from these. null: all",
+        "factor value soonest; or on exactly those that are listed, in the split or not, one digit a factor, such as "
+        "['000', '011']; levels are then counted from these. null: all of the split's",
     )
     dependence: float = Field(
         default=0.0,
