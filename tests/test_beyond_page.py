@@ -53,6 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plant_shares(results / "loud", told_loudly(OBJECTIVES), by_arm({"maskgit": 0.0}))
     plant_shares(results / "jepa-published", of_library("jepa-published"), by_arm({"loud": 0.0}), seeds=range(8, 16))
     plant_withheld(results / "withheld-again")
+    plant_shares(results / "which-four", of_library("which-four"), by_arm({"dit-covering": 0.9}), evaluations=4)
     plant_shares(results / "discrete", of_library("discrete"), by_arm({"givt": 0.8}), evaluations=5)
     return place
 

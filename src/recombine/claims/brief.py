@@ -45,7 +45,7 @@ def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry], of_tokens
         lines.append(f"**Factors that go together in what it sees** {_chips([found['B2']])}. {said}")
     if "B13" in found and found["B13"].found is not None:
         said = found["B13"].found.in_brief
-        lines.append(f"**Which values it has seen together** {_chips([found['B13']])}. {said}")
+        lines.append(f"**Which combinations it is trained on** {_chips([found['B13']])}. {said}")
     jepa: list[Verdict | Entry] = [told["C4"]] if "C4" in told else []
     jepa += [found["B7"]] if "B7" in found else []
     if jepa:

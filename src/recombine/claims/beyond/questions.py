@@ -11,9 +11,9 @@ from recombine.claims.beyond.entries import Entry, Found, Question
 from recombine.claims.beyond.jepa import B7
 from recombine.claims.beyond.jepa_published import B10
 from recombine.claims.beyond.loud import B9
-from recombine.claims.beyond.pairs import B13
 from recombine.claims.beyond.tokens import B6
 from recombine.claims.beyond.told import B1, B3
+from recombine.claims.beyond.which import B13
 from recombine.claims.beyond.withheld import B11
 from recombine.claims.tables import NAMED, Measure, StudyTable
 from recombine.claims.verdicts import Untested

@@ -1,0 +1,147 @@
+"""B13: which combinations are trained (study which-four). All arms train on equally many combinations, and in all of
+them every value of every factor is seen. Does it matter which these are?
+
+A combination of three factors has three pairs of values (shape and colour, shape and size, colour and size). A pair was
+seen together where some trained combination has both of its values. A family's *covering* arm has seen every pair of
+every combination; the others have not. Each comparison is the share of right pictures of the covering arm less that of
+another arm of the same family, over the combinations that neither of the two is trained on, so that both are asked for
+the same. Beside it, not tested, stands what each arm draws of all that it is not trained on.
+
+Fixed before the study was run.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from recombine.claims.beyond import numbers
+from recombine.claims.beyond.entries import SHARED, Found, Gains, Numbers, Question, Row, Rows, together
+from recombine.claims.beyond.numbers import Family, chip, colours, compare, lead, listing, mean_text, over_codes, values
+from recombine.claims.tables import Arm, Measure, StudyTable
+from recombine.claims.testing import COMPOSES, column_there
+from recombine.claims.verdicts import Untested
+from recombine.report.words import percent
+from recombine.splits import pairs_seen, parse_code
+
+WHICH = "which-four"
+SETTING = "training.compositions"
+CALLED = "{}, {}".format
+
+
+def judge_which(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
+    study = studies[WHICH]
+    column_there(study, measure)
+    families = {label: _by_name(group) for label, group in numbers.families(study, SETTING).items()}
+    families = {label: own for label, own in families.items() if _fewest_pairs(own[next(iter(own))]) == _most(study)}
+    if not families:
+        raise Untested(f"the study {study.name} has no arm that saw every two values together beside one that did not")
+    arms = {CALLED(label, name): arm for label, own in families.items() for name, arm in own.items()}
+    dull = numbers.unlearned(arms, measure.column)
+    pairs = {}
+    for label, own in families.items():
+        first, *others = (CALLED(label, name) for name in own)
+        for other in others:
+            both = _held_out(arms[first]) & _held_out(arms[other])
+            if both and not {first, other} & set(dull):
+                pairs[other] = _share(arms[first], both, measure), _share(arms[other], both, measure)
+    contrasts = compare(pairs, f"the study {study.name}", floor=COMPOSES.value)
+    word, tone = chip(contrasts, "it matters", "no difference", "higher", "lower")
+    drawn = {label: _share(arm, _held_out(arm), measure) for label, arm in arms.items()}
+    told, brief = (_told(families, drawn, text) for text in (mean_text, _mean))
+    hue = colours({label: next(iter(own.values())) for label, own in families.items()})
+    rows = [
+        Row(CALLED(label, name), hue[label], values(drawn[CALLED(label, name)]))
+        for label, own in families.items()
+        for name in own
+    ]
+    curves = {label: over_codes(arm, _held_out(arm), measure.column) for label, arm in arms.items()}
+    first_family = next(iter(families.values()))
+    some = next(iter(arms.values()))
+    of = f"{len(_trained(some))} of {len(_trained(some)) + len(_held_out(some))} combinations"
+    return Found(
+        studies=(study,),
+        answer=f"{lead(tone)}: where every two values were seen together, the share drawn of what neither arm is "
+        f"trained on is, less that where others were, {listing(contrasts)}. Of all that an arm is not trained on it "
+        f"draws: {told}.",
+        word=word,
+        tone=tone,
+        contrasts=contrasts,
+        ours=together(contrasts),
+        in_brief=f"Each is trained on {of}; {next(iter(first_family))} shows every two values together. Of the others "
+        f"are drawn, right and valid: {brief}.",
+        measure="share of the combinations that neither is trained on, where every two values were seen together less "
+        "where others were, mean over the comparisons",
+        arms={label: arm.name for label, arm in arms.items()},
+        panels=(Rows("Of what it is not trained on", tuple(rows)), Gains("All pairs seen, less other", contrasts)),
+        notes=(_what_was_seen(first_family, _most(study)),),
+        limits=(*numbers.left_out(dull), *numbers.still_moving(curves)),
+    )
+
+
+def _by_name(group: Family) -> dict[str, Arm]:
+    """The arms of a family by what they are called without their family, "papers" for maskgit-papers; the one first
+    whose held-out combinations have most of their pairs seen, counting the least of them."""
+    ordered = sorted(group, key=lambda arm: -_fewest_pairs(arm))
+    return {arm.name.removeprefix(f"{arm.setting('generator.kind')}-"): arm for arm in ordered}
+
+
+def _trained(arm: Arm) -> list[str]:
+    return [code for code, level in arm.study.finished.levels_of[arm.name].items() if level == 0]
+
+
+def _held_out(arm: Arm) -> set[str]:
+    return {code for code, level in arm.study.finished.levels_of[arm.name].items() if level > 0}
+
+
+def _pairs_of(arm: Arm) -> list[int]:
+    """How many pairs of each combination that the arm is not trained on it has seen together."""
+    train = [parse_code(code) for code in _trained(arm)]
+    return [pairs_seen(parse_code(code), train) for code in sorted(_held_out(arm))]
+
+
+def _fewest_pairs(arm: Arm) -> int:
+    return min(_pairs_of(arm), default=0)
+
+
+def _most(study: StudyTable) -> int:
+    """How many pairs a combination has."""
+    factors = len(next(iter(study.finished.levels)))
+    return factors * (factors - 1) // 2
+
+
+def _told(
+    families: Mapping[str, Mapping[str, Arm]], drawn: Mapping[str, Numbers], text: Callable[[Numbers], str]
+) -> str:
+    """ "DiT covering 90 %, papers 50 %; MaskGIT covering ..."."""
+    each = {label: [f"{name} {text(drawn[CALLED(label, name)])}" for name in own] for label, own in families.items()}
+    return "; ".join(f"{label} {', '.join(own)}" for label, own in each.items())
+
+
+def _mean(found: Numbers) -> str:
+    return percent(float(np.mean(values(found))))
+
+
+def _share(arm: Arm, codes: set[str], measure: Measure) -> Numbers:
+    return numbers.numbers(over_codes(arm, codes, measure.column), measure)
+
+
+def _what_was_seen(arms: Mapping[str, Arm], most: int) -> str:
+    """What the arms are trained on, and how many pairs they have seen of what they are not trained on."""
+    texts = []
+    for name, arm in arms.items():
+        ends = [str(n) for n in sorted({min(_pairs_of(arm)), max(_pairs_of(arm))})]
+        texts.append(f"{name}: {', '.join(_trained(arm))} ({' to '.join(ends)})")
+    seen = f"Trained (in brackets, how many of the {most} pairs of a held-out combination were seen together)"
+    return f"{seen}: {'; '.join(texts)}."
+
+
+B13 = Question(
+    id="B13",
+    claim="C1",
+    title="Which combinations are trained",
+    question="If equally many combinations are trained and every value is among them, does it matter which?",
+    compares="Of what neither is trained on: with every two values seen together, less with others",
+    studies=(WHICH,),
+    judge=judge_which,
+    thresholds=(*SHARED, COMPOSES),
+)
