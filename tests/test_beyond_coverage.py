@@ -84,6 +84,22 @@ def test_b5_answers_from_two_of_three_studies(tmp_path: Path) -> None:
     assert draw_entry(entry, tmp_path / "B5.png").stat().st_size > 10_000
 
 
+def test_b5_looks_at_the_combinations_that_all_worlds_have(tmp_path: Path) -> None:
+    """The fourth shape is hard to draw and the others as before: level-2 falls, what all worlds have does not."""
+
+    def hard(arm: str, text: str, level: int, seed: int) -> float:
+        return 0.97 if level == 0 else 0.0 if text[0] == "3" else 0.6
+
+    folders = [plant_shares(tmp_path / str(n), of_library(f"coverage-values-{n}"), hard, evaluations=5) for n in (3, 4)]
+    entry = asked("B5", *folders)
+    assert set(words(entry).values()) == {"lower"} and entry.found is not None
+    (note,) = entry.found.notes
+    assert note.startswith("Of level-2, 4 combinations are in all these worlds.") and "MaskGIT draws 60" in note
+    assert "that is within 5 points for " in note and "lower" not in note
+    two = asked("B5", *folders, plant_values(tmp_path, 2, evaluations=5))
+    assert two.found is not None and two.found.notes[0].startswith("Of level-2, one combination is in all these")
+
+
 @pytest.mark.parametrize(("sizes", "said"), [(2, True), (3, False)])
 def test_b5_says_where_not_every_factor_has_as_many_values(tmp_path: Path, sizes: int, said: bool) -> None:
     folders = []

@@ -1,4 +1,4 @@
-"""B2, B4 and B5: what the training data must be like. Factors that depend on each other, compositions, values.
+"""B2 and B4: what the training data must be like. Factors that depend on each other, and the number of compositions.
 
 B2 (study dependent): level-2, and the trained compositions that are *rare* at the strongest dependence, with the
 strongest dependence less with none. Whether an arm has learned is asked of the trained compositions that are not rare.
@@ -7,28 +7,23 @@ B4 (study coverage; where that is not given, coverage-xs): the compositions that
 all, with most compositions trained less with fewest; and from how many on an arm draws more than half of them
 (*composes*). Levels are counted from what an arm itself is trained on, so an arm's farthest level is another with more
 compositions: it is drawn beside and not tested.
-
-B5 (studies coverage-values-N): level-2, the farthest level of the papers' split, with most values per factor less with
-fewest, and up to how many values an arm draws more than half. The worlds differ, so seeds pair by name only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from recombine.claims.asking import asked_first, lacking
+from recombine.claims.asking import asked_first
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import SHARED, Found, Gains, Line, Numbers, Over, Question, together
+from recombine.claims.beyond.entries import SHARED, Found, Gains, Numbers, Question, together
 from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, mean_text, over_codes
 from recombine.claims.tables import Arm, Measure, StudyTable
-from recombine.claims.testing import COMPOSES, column_there, share_text
+from recombine.claims.testing import COMPOSES, column_there
 from recombine.claims.verdicts import Threshold, Untested
-from recombine.judges.statistics import interval
 from recombine.report.words import join
 from recombine.splits import Split, composition_weights, parse_code
 from recombine.splits import code as code_of
 
 DEPENDENT = "dependent"
 COVERAGE = ("coverage", "coverage-xs")  # the same question, the larger models first
-BY_VALUES = ("coverage-values-2", "coverage-values-3", "coverage-values-4")
 AT, WITH = "{} at {:g}".format, "{} with {:g}".format  # what an arm is called: its family, and the value there
 
 RARE = Threshold(
@@ -129,7 +124,7 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     study = next(studies[name] for name in COVERAGE if name in studies)
     column_there(study, measure)
     levels = study.finished.levels_of
-    turned = Turned.of(_by(study, "training.compositions"), trained_count, WITH)
+    turned = Turned.of(_by(study, "training.compositions"), _trained_count, WITH)
     arms, ticks = turned.arms, turned.ticks
     untrained = [{text for text, level in levels[arm.name].items() if level > 0} for arm in arms.values()]
     shared = set.intersection(*untrained)
@@ -145,7 +140,9 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     farthest = turned.over("Farthest level of each arm", axis, lambda arm: far(arm, measure, _farthest(arm)))
     deepest = {n: {_farthest(group[n]) for group in turned.families.values() if n in group} for n in turned.tried}
     depths = ", ".join(f"{'/'.join(map(str, sorted(own)))} with {n:g}" for n, own in deepest.items())
-    texts = [_half(line, f"of {len(levels[next(iter(arms.values())).name])} trained") for line in same.lines]
+    texts = [
+        numbers.over_half(line, f"of {len(levels[next(iter(arms.values())).name])} trained") for line in same.lines
+    ]
     answer = (
         f"Of the {len(shared)} compositions that no arm is trained on, {join(texts)}; with {ticks[-1]} trained instead "
         f"of {ticks[0]} the share is {listing(contrasts)}"
@@ -170,7 +167,7 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     )
 
 
-def trained_count(arm: Arm) -> int:
+def _trained_count(arm: Arm) -> int:
     """How many compositions it is trained on."""
     return sum(level == 0 for level in arm.study.finished.levels_of[arm.name].values())
 
@@ -178,82 +175,6 @@ def trained_count(arm: Arm) -> int:
 def _farthest(arm: Arm) -> int:
     """An arm's farthest level."""
     return max(arm.study.finished.levels_of[arm.name].values())
-
-
-def _half(line: Line, of: str) -> str:
-    """From where on a family draws more than half."""
-    for place, (tick, own) in enumerate(line.values.items()):
-        share = interval(own, share=True)
-        if share.mean > COMPOSES.value:
-            when = "first draws more than half" if place else "draws more than half already"
-            return f"{line.label} {when} with {tick} {of} ({share_text(share)})"
-    return f"{line.label} never does ({share_text(share)} with {tick})"
-
-
-# B5
-
-
-def judge_values(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
-    given = sorted((studies[name] for name in BY_VALUES if name in studies), key=_values_of)
-    for study in given:
-        column_there(study, measure)
-    if len(given) < 2:
-        raise Untested(f"only the study {given[0].name} was given, and two are needed to compare")
-    arms: dict[str, Arm] = {}
-    groups: dict[str, dict[float, Arm]] = {}
-    for study in given:
-        for label, arm in zip(numbers.label_all(study.arms), study.arms, strict=True):
-            groups.setdefault(label, {})[_values_of(study)] = arm
-            arms[WITH(label, _values_of(study))] = arm
-    turned = Turned({label: group for label, group in groups.items() if len(group) > 1}, WITH)
-    dull = numbers.unlearned(arms, measure.column)
-    pairs = turned.ends(lambda arm: far(arm, measure), dull)
-    contrasts = compare(pairs, f"the studies {join([study.name for study in given])}")
-    word, tone = chip(contrasts, "it matters", "no difference", "higher", "lower")
-    lines = turned.lines(lambda arm: far(arm, measure))
-    ticks = tuple(str(_values_of(study)) for study in given)
-    texts = [_half(line, "values per factor") for line in lines]
-    answer = f"At level-2 {join(texts)}; with {ticks[-1]} values instead of {ticks[0]} it is {listing(contrasts)}"
-    curves = numbers.far_curves(arms, measure)
-    return Found(
-        studies=tuple(given),
-        answer=f"{answer}.",
-        word=word,
-        tone=tone,
-        contrasts=contrasts,
-        ours=together(contrasts),
-        measure="level-2 with most values per factor less that with fewest, mean over families",
-        arms={label: arm.name for label, arm in arms.items()},
-        panels=(
-            Over("Level-2", "values per factor", ticks, lines),
-            Gains(f"{ticks[-1]} less {ticks[0]} values", contrasts),
-        ),
-        limits=(
-            *numbers.left_out(dull),
-            *_uneven(given),
-            *lacking(BY_VALUES, studies),
-            *numbers.still_moving(curves),
-        ),
-    )
-
-
-def _counts(study: StudyTable) -> list[int]:
-    """How many values each factor has."""
-    codes = list(study.finished.levels)
-    return [len({text[f] for text in codes}) for f in range(len(codes[0]))]
-
-
-def _uneven(studies: Sequence[StudyTable]) -> list[str]:
-    """That some factor has fewer values than is said, where one has."""
-    if all(len(set(_counts(study))) == 1 for study in studies):
-        return []
-    worlds = [" x ".join(map(str, _counts(study))) for study in studies]
-    return [f"Not every factor has as many values as is said: the worlds are {join(worlds)}."]
-
-
-def _values_of(study: StudyTable) -> int:
-    """Values per factor, the most where they differ."""
-    return max(_counts(study))
 
 
 B2 = Question(
@@ -275,16 +196,5 @@ B4 = Question(
     compares="The compositions that no arm is trained on, with most compositions trained less with fewest",
     studies=COVERAGE,
     judge=judge_coverage,
-    thresholds=(*SHARED, COMPOSES),
-)
-
-B5 = Question(
-    id="B5",
-    claim="C1",
-    title="How many values",
-    question="With more values per factor, does a model draw more of the combinations it never saw?",
-    compares="Level-2 with most values per factor less that with fewest",
-    studies=BY_VALUES,
-    judge=judge_values,
     thresholds=(*SHARED, COMPOSES),
 )

@@ -13,7 +13,7 @@ import numpy as np
 from recombine.claims import lookup
 from recombine.claims.beyond.entries import Contrast, Line, Numbers, Over, Said, Tone
 from recombine.claims.tables import FAR, Arm, Curve, Measure, StudyTable, fifth
-from recombine.claims.testing import FEWEST_SEEDS, LEARNED, MATTERS, RISING, share_text
+from recombine.claims.testing import COMPOSES, FEWEST_SEEDS, LEARNED, MATTERS, RISING, share_text
 from recombine.claims.verdicts import Untested
 from recombine.judges.statistics import holm, interval, paired
 from recombine.report.reading import some
@@ -254,6 +254,16 @@ def listing(contrasts: Iterable[Contrast], short: str = "") -> str:
 def with_word(one: Contrast) -> str:
     """ "+58 points (+46 to +70, higher)"; a comparison has an interval, since one of few seeds is not made."""
     return f"{one.text[:-1]}, {one.word})"
+
+
+def over_half(line: Line, of: str) -> str:
+    """From where on a family draws more than half: its first tick, with what ticks are `of`."""
+    for place, (tick, own) in enumerate(line.values.items()):
+        share = interval(own, share=True)
+        if share.mean > COMPOSES.value:
+            when = "first draws more than half" if place else "draws more than half already"
+            return f"{line.label} {when} with {tick} {of} ({share_text(share)})"
+    return f"{line.label} never does ({share_text(share)} with {tick})"
 
 
 def chip(contrasts: Sequence[Contrast], yes: str, no: str, *effects: Said) -> tuple[str, Tone]:

@@ -6,13 +6,14 @@ from typing import Any
 from recombine.claims.asking import BY_PROBE, doubts, own_limits, sentence
 from recombine.claims.beyond.bridge import B8
 from recombine.claims.beyond.categories import B12
-from recombine.claims.beyond.data import B2, B4, B5
+from recombine.claims.beyond.data import B2, B4
 from recombine.claims.beyond.entries import Entry, Found, Question
 from recombine.claims.beyond.jepa import B7
 from recombine.claims.beyond.jepa_published import B10
 from recombine.claims.beyond.loud import B9
 from recombine.claims.beyond.tokens import B6
 from recombine.claims.beyond.told import B1, B3
+from recombine.claims.beyond.values import B5
 from recombine.claims.beyond.which import B13
 from recombine.claims.beyond.withheld import B11
 from recombine.claims.tables import NAMED, Measure, StudyTable
