@@ -263,7 +263,7 @@ def over_half(line: Line, of: str) -> str:
         if share.mean > COMPOSES.value:
             when = "first draws more than half" if place else "draws more than half already"
             return f"{line.label} {when} with {tick} {of} ({share_text(share)})"
-    return f"{line.label} never does ({share_text(share)} with {tick})"
+    return f"{line.label} never draws more than half ({share_text(share)} with {tick})"
 
 
 def chip(contrasts: Sequence[Contrast], yes: str, no: str, *effects: Said) -> tuple[str, Tone]:
