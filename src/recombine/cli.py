@@ -438,7 +438,7 @@ def _comment(text: str) -> None:
 
 def _say_forecast(study: "AnyStudy", device: Device, kept: Sequence[str], reused: Sequence[str]) -> None:
     """As comments below the study, so that the whole is a study file still."""
-    from recombine.report.page import duration
+    from recombine.progress import duration
     from recombine.runner import pick_device
     from recombine.studies.forecast import forecast
 

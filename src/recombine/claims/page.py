@@ -34,9 +34,8 @@ from recombine.claims.why.sections import (
 )
 from recombine.errors import UserError
 from recombine.files import cannot_write, write_atomic
-from recombine.progress import console
+from recombine.progress import console, duration
 from recombine.report.drawn import can_be_drawn, draw_pictures
-from recombine.report.page import duration
 from recombine.report.words import join
 
 MARKS: dict[Word, str] = {"reproduced": "●", "partly": "◐", "not reproduced": "○", "untested": "·"}

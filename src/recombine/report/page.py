@@ -14,6 +14,7 @@ from markupsafe import Markup
 from recombine.errors import UserError
 from recombine.files import write_atomic
 from recombine.judges.statistics import Comparison, Interval
+from recombine.progress import duration
 from recombine.report import words
 from recombine.report.figures import encode_sets, verdict
 from recombine.report.inside import inside
@@ -130,16 +131,6 @@ def embed(data: Any) -> Markup:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def duration(seconds: float) -> str:
-    """5 min 12 s, 48.2 s, 2 h 3 min."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _date(text: Any) -> str:
