@@ -20,7 +20,9 @@ def test_b4_is_about_compositions_that_no_arm_trains(tmp_path: Path) -> None:
     shared = {text for text in levels["dit-20"] if all(own[text] > 0 for own in levels.values())}
     assert len(shared) == 7 and words(entry) == {"DiT": "higher", "MaskGIT": "higher"} and entry.word == "it matters"
     assert "DiT first draws more than half with 12 of 27 trained (5" in entry.text
-    assert "MaskGIT never draws more than half (2" in entry.text and "with 20 trained instead of 4" in entry.text
+    assert (
+        "MaskGIT never draws more than half (at most 2" in entry.text and "with 20 trained instead of 4" in entry.text
+    )
     found = entry.found
     assert found is not None
     mean = {n: np.mean([0.95 * n / 20 - 0.02 * levels[f"dit-{n}"][text] for text in shared]) for n in (4, 20)}
@@ -94,7 +96,10 @@ def test_b5_looks_at_the_combinations_that_all_worlds_have(tmp_path: Path) -> No
     entry = asked("B5", *folders)
     assert set(words(entry).values()) == {"lower"} and entry.found is not None
     (note,) = entry.found.notes
-    assert note.startswith("Of level-2, 4 combinations are in all these worlds.") and "MaskGIT draws 60" in note
+    assert (
+        note.startswith("Of level-2, 4 combinations are in all these worlds: 111, 121, 211 and 221.")
+        and "MaskGIT draws 60" in note
+    )
     assert "that is within 5 points for " in note and "lower" not in note
     two = asked("B5", *folders, plant_values(tmp_path, 2, evaluations=5))
     assert two.found is not None and two.found.notes[0].startswith("Of level-2, one combination is in all these")

@@ -15,7 +15,7 @@ from recombine.claims.beyond.entries import Contrast, Line, Numbers, Over, Said,
 from recombine.claims.tables import FAR, Arm, Curve, Measure, StudyTable, fifth
 from recombine.claims.testing import COMPOSES, FEWEST_SEEDS, LEARNED, MATTERS, RISING, share_text
 from recombine.claims.verdicts import Untested
-from recombine.judges.statistics import holm, interval, paired
+from recombine.judges.statistics import Interval, holm, interval, paired
 from recombine.report.reading import some
 from recombine.report.words import join, percent, points
 
@@ -257,13 +257,17 @@ def with_word(one: Contrast) -> str:
 
 
 def over_half(line: Line, of: str) -> str:
-    """From where on a family draws more than half: its first tick, with what ticks are `of`."""
+    """From where on a family draws more than half: its first tick, with what ticks are `of`; or the most it draws."""
+    most: tuple[Interval, str] | None = None
     for place, (tick, own) in enumerate(line.values.items()):
         share = interval(own, share=True)
         if share.mean > COMPOSES.value:
             when = "first draws more than half" if place else "draws more than half already"
             return f"{line.label} {when} with {tick} {of} ({share_text(share)})"
-    return f"{line.label} never draws more than half ({share_text(share)} with {tick})"
+        if most is None or share.mean > most[0].mean:
+            most = share, tick
+    assert most is not None
+    return f"{line.label} never draws more than half (at most {share_text(most[0])}, with {most[1]} {of})"
 
 
 def chip(contrasts: Sequence[Contrast], yes: str, no: str, *effects: Said) -> tuple[str, Tone]:

@@ -21,6 +21,7 @@ from recombine.report.words import join
 
 BY_VALUES = ("coverage-values-2", "coverage-values-3", "coverage-values-4")
 WITH = "{} with {:g}".format
+FEW = 4  # combinations that are named one by one
 
 
 def judge_values(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
@@ -83,10 +84,11 @@ def _alike(given: Sequence[StudyTable], turned: Turned, dull: Mapping[str, str],
         f"{label} draws {mean_text(b)} with {few} and {mean_text(a)} with {many}" for label, (a, b) in pairs.items()
     ]
     which = "one combination is" if len(shared) == 1 else f"{len(shared)} combinations are"
+    in_words = [" ".join(name) for name in named[0] if name in shared] if len(shared) <= FEW else []
     found = compare(pairs, f"the studies {join([study.name for study in given])}")
     return (
-        f"Of level-2, {which} in all these worlds. Of these alone {join(drawn)}; that is {listing(found)} "
-        "(corrected apart; looked at when studies had been seen).",
+        f"Of level-2, {which} in all these worlds{': ' if in_words else ''}{join(in_words)}. Of these alone "
+        f"{join(drawn)}; that is {listing(found)} (corrected among themselves; looked at when studies had been seen).",
     )
 
 
