@@ -267,7 +267,8 @@ def _top(verdicts: Sequence[Verdict]) -> str:
         "factor, at the end of training, over the pairs (x, y) that were held out "
         "([docs/rendering.md](docs/rendering.md)).\n"
         "- **Verdicts** are reached as [docs/claims.md](docs/claims.md) says, by thresholds that were fixed in the "
-        "code, whose history shows when."
+        "code before the runs, as its history shows; rules that were not stand in "
+        "[a table](docs/claims.md#what-was-not-fixed-beforehand)."
     )
 
 

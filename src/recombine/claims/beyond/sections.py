@@ -16,9 +16,9 @@ from recombine.report.words import join
 TITLE = "Beyond the papers"
 HEAD = (
     "Questions that no paper asks, each answered by comparisons that were fixed in the code before the runs (B12's "
-    "came after its run, and so did a few rules on words, which are named there): paired by seed, with 95 % intervals "
-    "of each by itself; the words (higher, lower, not clear) go by p-values that are Holm-corrected within an "
-    "entry ([how](docs/claims.md#beyond-the-papers))."
+    "came after its run, and so did [a few rules](docs/claims.md#what-was-not-fixed-beforehand)): paired by seed, with "
+    "95 % intervals of each by itself; the words (higher, lower, not clear) go by p-values that are Holm-corrected "
+    "within an entry ([how](docs/claims.md#beyond-the-papers))."
 )
 
 
