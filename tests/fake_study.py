@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from safetensors.numpy import save_file
 
-from folders import facts_of
+from folders import facts_of, put_pictures
 from recombine.studies.monitors import write_monitors
 from recombine.studies.quality_table import ABOUT as METRICS
 from recombine.studies.quality_table import write_quality
@@ -158,7 +157,7 @@ def write_fake_study(
     name: str = "objectives-demo",
     question: str = "Can MaskGIT and DiT draw combinations of shape, colour and size that they never saw?",
 ) -> Path:
-    """Write results.parquet, study.json and pictures.safetensors into `folder` as a finished study leaves them.
+    """Write results.parquet, study.json and pictures into `folder` as a finished study leaves them.
 
     The arms of `longer` are trained for twice as many steps, as their settings ask.
     """
@@ -168,7 +167,7 @@ def write_fake_study(
     own_steps = {arm: [2 * step for step in steps] if arm in longer else steps for arm in arms}
     pq.write_table(pa.Table.from_pylist(_rows(own_steps, members, random)), folder / "results.parquet")
     if pictures:
-        save_file(_pictures(arms, count, pixels, random), folder / "pictures.safetensors")
+        put_pictures(folder, _pictures(arms, count, pixels, random))
     if monitors:
         write_monitors(folder, fake_monitors(arms, members, steps[-2:]))
     if quality:

@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from recombine.anatomy.kernels import FAMILIES
 from recombine.anatomy.measures import Measured, rows, write_measures
 from recombine.judges.plane import Judged
+from recombine.studies.pictures import write_pictures
 from recombine.studies.rendering import RenderingStudy
 from recombine.studies.rendering_run import RenderedArm
 from recombine.studies.rendering_table import table_of
@@ -98,7 +99,7 @@ def plant_plane(folder: Path, study: RenderingStudy, plans: Mapping[str, Means],
     pq.write_table(pa.concat_tables(tables, promote_options="default"), sink)
     (folder / "results.parquet").write_bytes(sink.getvalue().to_pybytes())
     write_measures(folder, measured)
-    save_file(pictures, folder / "pictures.safetensors")
+    write_pictures(folder, pictures)
     save_file(maps, folder / "maps.safetensors")
     resolved = study.resolved()
     resolved["arms"] = {name: resolved["arms"][name] for name in plans}

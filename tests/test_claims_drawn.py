@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import load_file, save_file
 
+from folders import put_pictures
 from planted import CODES, LEVELS, OBJECTIVES, REPRODUCED, plant
 from recombine.claims import ladder
 from recombine.claims.ledger import ask, is_figures, make_ledger, open_studies
 from recombine.claims.page import page_text, write_page
 from recombine.claims.tables import Measure
+from recombine.studies.pictures import NAME, read_pictures
 from recombine.studies.results import write_results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,7 +44,7 @@ def with_pictures(folder: Path, arms: tuple[str, ...] = ("maskgit", "givt")) -> 
     for i, arm in enumerate(arms):
         pictures[arm] = np.full((len(CODES), 8, 3, 28, 28), 40 * i, np.uint8)
         pictures |= {f"{arm}.{word}": np.ones((len(CODES), 8), np.uint8) for word in ("right", "valid", "joint")}
-    save_file(pictures, folder / "pictures.safetensors")
+    put_pictures(folder, pictures)
     return folder
 
 
@@ -114,7 +115,7 @@ def test_pictures_stand_beside_c1_while_they_are_there(tmp_path: Path) -> None:
     assert (figures / "C1-drawn.png").read_bytes().startswith(b"\x89PNG")
     assert is_figures(figures) and list(open_studies([folder, figures])) == ["objectives"]
     assert page_text(make_ledger(open_studies([folder])), open_studies([folder]), tmp_path) == text
-    (folder / "pictures.safetensors").unlink()
+    (folder / NAME).unlink()
     write_page(page, [folder])
     assert "C1-drawn" not in page.read_text(encoding="utf-8") and not (figures / "C1-drawn.png").exists()
 
@@ -155,7 +156,7 @@ def test_committed_figures_are_there() -> None:
 def test_the_first_screen_shows_what_is_asked_and_what_counts(tmp_path: Path) -> None:
     """Where there are real images and a picture of every verdict at level-2; else the words stand alone."""
     study = with_pictures(planted(tmp_path / "objectives"))
-    pictures = load_file(study / "pictures.safetensors")
+    pictures = read_pictures(study)
     pictures["real"] = np.full((len(CODES), 8, 3, 28, 28), 200, np.uint8)
     far = list(LEVELS.values()).index(2)
     pictures["maskgit.joint"][far, 1:] = 0  # named right all the same
@@ -164,7 +165,7 @@ def test_the_first_screen_shows_what_is_asked_and_what_counts(tmp_path: Path) ->
     picture = tmp_path / "results" / "figures" / "asked.png"
 
     def page() -> str:
-        save_file(pictures, study / "pictures.safetensors")
+        put_pictures(study, pictures)
         write_page(tmp_path / "RESULTS.md", [study])
         return (tmp_path / "RESULTS.md").read_text()
 

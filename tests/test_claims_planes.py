@@ -19,6 +19,7 @@ from recombine.claims.tables import open_study
 from recombine.claims.verdicts import Claim, Verdict
 from recombine.cli import app
 from recombine.errors import UserError
+from recombine.studies.pictures import NAME
 from recombine.studies.spec import load_study
 
 
@@ -100,7 +101,7 @@ def test_the_page_and_its_figures(planted: Path, tmp_path: Path) -> None:
 
 def test_without_maps_and_pictures_a_figure_is_drawn_still(tmp_path: Path) -> None:
     folder = plant_plane(tmp_path / "results" / "rendering", RENDERING, {name: means() for name in RENDERING.arms})
-    for name in ("maps.safetensors", "pictures.safetensors"):
+    for name in ("maps.safetensors", NAME):
         (folder / name).unlink()
     write_page(tmp_path / "RESULTS.md", [folder])
     assert {path.stem for path in (tmp_path / "results" / "figures").iterdir()} == {"F1", "F2", "F3", "F4", "F7"}

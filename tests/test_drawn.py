@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from fake_study import CODES, LEVELS, write_fake_study
-from folders import facts_of
+from folders import facts_of, put_pictures
 from recombine.errors import UserError
 from recombine.report import drawn_figure
 from recombine.report.drawn import (
@@ -29,6 +28,7 @@ from recombine.report.drawn import (
 )
 from recombine.report.figures import MARKS
 from recombine.report.reading import read_study
+from recombine.studies.pictures import NAME, read_pictures
 from recombine.studies.results import read_results, write_results
 
 HELD_OUT = ["011", "101", "110", "111"]
@@ -183,14 +183,14 @@ def test_figure_is_written_whole_and_the_same(folder: Path, tmp_path: Path) -> N
 
 def test_what_is_not_there_is_left_out_or_refused(tmp_path: Path) -> None:
     write_fake_study(tmp_path, arms=ARMS, evaluations=1)
-    whole = load_file(tmp_path / "pictures.safetensors")
+    whole = read_pictures(tmp_path)
     some = {name: value for name, value in whole.items() if not name.startswith(("real", "maskgit", "dit-ddpm."))}
-    save_file(some, tmp_path / "pictures.safetensors")
+    put_pictures(tmp_path, some)
     found = tiles_of(pictures_figure(read_study(tmp_path)))
     assert len(found) == 2 * len(HELD_OUT) * SHOWN  # no pictures of maskgit, none real
     kinds = [kind_of(frame) for _, frame in found]
     assert all(kinds[: len(found) // 2]) and not any(kinds[len(found) // 2 :])  # dit-ddpm has no verdicts
-    (tmp_path / "pictures.safetensors").unlink()
+    (tmp_path / NAME).unlink()
     assert not can_be_drawn(read_study(tmp_path))
     with pytest.raises(UserError, match=r"pictures\.safetensors") as caught:
         drawn_figure(tmp_path, tmp_path / "a.png")

@@ -26,6 +26,7 @@ from recombine.report.rendering_reading import ArmNumbers, read_rendering
 from recombine.report.terminal import print_summary
 from recombine.runner import run_study
 from recombine.studies.diverged import diverged_seeds, diverged_sentence
+from recombine.studies.pictures import NAME
 from recombine.studies.rendering_run import known_losses
 from recombine.studies.spec import parse_study
 from recombine.worlds.digits import IMAGES_MAGIC, read_idx
@@ -117,7 +118,7 @@ def test_one_seed_of_several_stays_in_the_table_and_is_named(exploded, tmp_path)
     table = pq.read_table(folder / "results.parquet").to_pylist()
     for row in table:
         row["loss"] = None if row["arm"] == "b" and row["seed"] == 1 else 0.5
-    for name in ("study.json", "pictures.safetensors"):
+    for name in ("study.json", NAME):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     pq.write_table(pa.Table.from_pylist(table), tmp_path / "results.parquet")
     study = read_rendering(tmp_path)

@@ -11,12 +11,13 @@ from pages import page_of, text_of
 from recombine.errors import UserError
 from recombine.report import write_report
 from recombine.report.reading import read_study
+from recombine.studies.pictures import NAME
 
 
 def test_one_member_without_pictures(tmp_path: Path) -> None:
     folder = write_fake_study(tmp_path / "s", arms=("maskgit", "dit"), members=1, evaluations=1, pictures=False)
     text = text_of(page_of(folder))
-    assert "Only one seed of maskgit and dit" in text and "pictures.safetensors is not there" in text
+    assert "Only one seed of maskgit and dit" in text and "pictures.safetensors.gz is not there" in text
     assert "cannot tell which is better" in text and "beats" not in text
 
 
@@ -60,7 +61,7 @@ def test_facts_alone_give_a_page(tmp_path: Path) -> None:
 def test_no_study_and_damaged_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no study"):
         write_report(tmp_path)
-    for name in ("study.json", "results.parquet", "pictures.safetensors", "monitors.parquet"):
+    for name in ("study.json", "results.parquet", NAME, "monitors.parquet"):
         folder = write_fake_study(tmp_path / name, arms=("dit",), evaluations=1, count=1, monitors=True)
         content = (folder / name).read_bytes()
         (folder / name).write_bytes(content[: len(content) // 2])

@@ -16,6 +16,7 @@ from recombine.runner import run_study
 from recombine.studies import arms
 from recombine.studies.base import WORDING, study_hash
 from recombine.studies.monitors import read_monitors
+from recombine.studies.pictures import NAME
 from recombine.studies.quality_table import read_quality
 from recombine.studies.results import read_results
 from recombine.studies.spec import Study, load_study, parse_study
@@ -241,8 +242,8 @@ def test_a_folder_that_lost_its_pictures_is_refused(
     small_study: Study, finished: Path, store: Path, tmp_path: Path
 ) -> None:
     copy = edited(finished, tmp_path)
-    (copy / "pictures.safetensors").unlink()
-    with pytest.raises(UserError, match=r"pictures.safetensors is missing; leave .* out of --reuse"):
+    (copy / NAME).unlink()
+    with pytest.raises(UserError, match=r"pictures\.safetensors\.gz is missing; leave .* out of --reuse"):
         run_study(renamed(small_study), tmp_path / "out", store, "cpu", [copy])
 
 

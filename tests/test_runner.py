@@ -24,6 +24,7 @@ from recombine.studies.arms import evaluation_steps, make_trainer
 from recombine.studies.forecast import forecast
 from recombine.studies.inside import Inside
 from recombine.studies.monitors import read_monitors
+from recombine.studies.pictures import NAME
 from recombine.studies.quality_table import read_quality
 from recombine.studies.results import read_results
 from recombine.studies.spec import Study
@@ -91,7 +92,7 @@ def test_contract_of_a_finished_study(finished: Path, small_study: Study):
     assert min(facts["judge"]["accepted"].values()) >= 0.99 and min(facts["judge"]["refused"].values()) >= 0.99
     assert any(kind.startswith("half-trained") for kind in facts["judge"]["half_trained_far"])
     assert (finished / "report.html").stat().st_size > 10_000
-    assert set(files.load_tensors(finished / "pictures.safetensors")) == {
+    assert set(files.load_tensors(finished / NAME)) == {
         "real", "reconstruction.vqvae", "maskgit", "maskgit.valid", "maskgit.right", "maskgit.joint", "dit",
         "dit.valid", "dit.right", "dit.joint",
     }  # fmt: skip
@@ -240,7 +241,7 @@ def test_a_shared_store_knows_no_names(finished: Path, small_study: Study, share
     names = {"dit": "maskgit", "maskgit": "dit"}
     renamed = [row | {"study": "small", "arm": names[row["arm"]]} for row in rows["new"]]
     assert [row for row in renamed if row["arm"] == "dit"] == [row for row in rows["old"] if row["arm"] == "dit"]
-    pictures = [files.load_tensors(folder / "pictures.safetensors") for folder in (tmp_path / "out", finished)]
+    pictures = [files.load_tensors(folder / NAME) for folder in (tmp_path / "out", finished)]
     assert torch.equal(pictures[0]["maskgit"], pictures[1]["dit"])
 
 
@@ -285,7 +286,7 @@ def test_a_stopped_study_goes_on_to_equal_results(
     assert read_results(tmp_path / "study/out").equals(read_results(finished))
     assert read_monitors(tmp_path / "study/out").equals(read_monitors(finished))
     assert read_quality(tmp_path / "study/out").equals(read_quality(finished))
-    pictures = [files.load_tensors(folder / "pictures.safetensors") for folder in (tmp_path / "study/out", finished)]
+    pictures = [files.load_tensors(folder / NAME) for folder in (tmp_path / "study/out", finished)]
     assert all(torch.equal(pictures[0][key], pictures[1][key]) for key in pictures[1])
     assert not list(store.glob("*.work"))
 

@@ -104,6 +104,23 @@ def test_no_cut_or_flipped_header_gets_through(tmp_path_factory: pytest.TempPath
         files.load_tensors(path)
 
 
+@pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "flipped"])
+def test_compressed_tensors_are_the_same_and_damage_is_named(tmp_path: Path, damage: str) -> None:
+    pictures = {"a": torch.zeros(8, 3, 28, 28, dtype=torch.uint8), "b": torch.arange(6.0)}
+    plain, path, again = (tmp_path / name for name in ("t.safetensors", "t.safetensors.gz", "again.gz"))
+    for one in (plain, path, again):
+        files.save_tensors_atomic(one, pictures)
+    whole = path.read_bytes()
+    assert whole == again.read_bytes() and len(whole) < plain.stat().st_size / 10
+    assert files.unpacked(path) == plain.read_bytes() == files.unpacked(plain)
+    assert all(torch.equal(files.load_tensors(path)[name], tensor) for name, tensor in pictures.items())
+    middle = len(whole) // 2
+    flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    path.write_bytes({"cut": whole[:-5], "empty": b"", "garbage": b"\xff" * len(whole), "flipped": flipped}[damage])
+    with pytest.raises(UserError, match=r"t\.safetensors\.gz is damaged or cut short; delete it"):
+        files.load_tensors(path)
+
+
 def test_an_edited_recipe_is_refused(store: Store) -> None:
     folder = fill(store)
     (folder / "recipe.json").write_text(json.dumps(RECIPE | {"seed": 4}))

@@ -5,9 +5,11 @@ full disk, a copy that stopped) is met with one sentence that says which file an
 """
 
 import errno
+import gzip
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,8 +69,10 @@ def load_json(path: Path, fix: str = AGAIN) -> Any:
 
 
 def save_tensors_atomic(path: Path, tensors: Mapping[str, "Tensor"]) -> None:
-    """Tensors by name as safetensors. Each is copied first, so views of one storage are welcome."""
-    write_atomic(path, tensor_bytes(tensors))
+    """Tensors by name as safetensors, compressed where the name ends in .gz. Each is copied first, so views of one
+    storage are welcome; equal tensors make equal files."""
+    data = tensor_bytes(tensors)
+    write_atomic(path, gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
 
 def tensor_bytes(tensors: Mapping[str, "Tensor"]) -> bytes:
@@ -84,7 +88,7 @@ def load_tensors(path: Path, device: "torch.device | str" = "cpu", fix: str = AG
     from safetensors.torch import load
 
     try:
-        tensors = load(Path(path).read_bytes())
+        tensors = load(unpacked(Path(path)))
     except FileNotFoundError as error:
         raise UserError(f"{path} is missing; {fix}.") from error
     except OSError as error:
@@ -92,6 +96,17 @@ def load_tensors(path: Path, device: "torch.device | str" = "cpu", fix: str = AG
     except (SafetensorError, ValueError, KeyError) as error:
         raise UserError(f"{path} is damaged or cut short; {fix}.") from error
     return {name: tensor.to(device) for name, tensor in tensors.items()}
+
+
+def unpacked(path: Path) -> bytes:
+    """What a file holds; where its name ends in .gz, what was compressed. ValueError where that is not whole."""
+    data = path.read_bytes()
+    if path.suffix != ".gz":
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"it is damaged or cut short: {error}") from error
 
 
 def partial_name(path: Path) -> Path:

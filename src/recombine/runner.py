@@ -24,6 +24,7 @@ from recombine.studies.arms import PICTURES, ArmResult, run_arm
 from recombine.studies.memory import study_must_fit
 from recombine.studies.monitors import write_monitors
 from recombine.studies.outside import check_outside
+from recombine.studies.pictures import write_pictures
 from recombine.studies.quality_table import write_quality
 from recombine.studies.results import NAME as RESULTS
 from recombine.studies.results import write_results
@@ -79,7 +80,7 @@ def run_study(
             write_results(out, [row for arm in arms.values() for row in arm.rows])
             write_monitors(out, [row for arm in arms.values() for row in arm.monitors])
             write_quality(out, [row for arm in arms.values() for row in arm.quality])
-            files.save_tensors_atomic(out / "pictures.safetensors", _pictures(setting, fitted, arms))
+            write_pictures(out, _pictures(setting, fitted, arms))
             facts = {
                 **provenance.opening(study, chosen, started, finished),
                 "recipes": stages.RECIPES,

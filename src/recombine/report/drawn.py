@@ -18,6 +18,7 @@ from recombine.files import write_atomic
 from recombine.report.figures import LINES, MARKS, verdict
 from recombine.report.reading import Finished, read_study
 from recombine.report.words import level_name, percent
+from recombine.studies.pictures import NAME as PICTURES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,7 +93,7 @@ def pictures_figure(study: Finished) -> "Figure":
     if not can_be_drawn(study):
         raise UserError(
             f"{study.folder} has no pictures of held-out compositions; give the folder of a finished study, with the "
-            "pictures.safetensors that `recombine run` wrote."
+            f"{PICTURES} that `recombine run` wrote."
         )
     codes, arms = shown_compositions(study), drawn_arms(study)
     rows = [*(["real"] if study.picture_set("real") is not None else []), *arms]

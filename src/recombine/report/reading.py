@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from recombine.studies.facts import cannot_be_read, read_facts
 from recombine.studies.monitors import read_monitors
+from recombine.studies.pictures import NAME as PICTURES
+from recombine.studies.pictures import read_pictures
 from recombine.studies.quality_table import read_quality
 
 FEW_ARMS = 4
@@ -172,7 +172,7 @@ class Finished:
                 f"{some([f'{arm} {self.members[arm]}' for arm in fewest_first], 'others more or as many')}."
             )
         if not self.pictures:
-            notes.append("pictures.safetensors is not there: no pictures can be shown.")
+            notes.append(f"{PICTURES} is not there: no pictures can be shown.")
         else:
             blind = [arm for arm in self.measured if self.picture_set(arm) is None]
             if blind:
@@ -233,9 +233,7 @@ def read_study(folder: Path) -> Finished:
     path = folder / "results.parquet"
     try:
         table = _read_table(path) if path.is_file() else None
-        path = folder / "pictures.safetensors"
-        pictures = load_file(path) if path.is_file() else {}
-    except (ValueError, OSError, pa.ArrowException, SafetensorError) as error:
+    except (ValueError, OSError, pa.ArrowException) as error:
         raise cannot_be_read(path, error) from error
     beside = (read(folder).to_pylist() for read in (read_monitors, read_quality))
-    return Finished(folder, facts, table, pictures, *beside)
+    return Finished(folder, facts, table, read_pictures(folder), *beside)

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from recombine import files
 from recombine.errors import UserError
 from recombine.judges.statistics import Interval, interval
 from recombine.studies.facts import read_facts
+from recombine.studies.pictures import read_pictures
 from recombine.studies.results import read_results
 
 AGAIN = "give the command that made the study again"
@@ -140,16 +139,15 @@ def read_rendering(folder: Path) -> FinishedRendering:
     """Read a finished study; UserError where a file is missing or does not hold what a study writes."""
     folder = Path(folder)
     facts = read_facts(folder)
-    table = read_results(folder)
+    table, pictures = read_results(folder), read_pictures(folder)
     try:
-        pictures = load_file(folder / "pictures.safetensors") if (folder / "pictures.safetensors").is_file() else {}
         columns = {word: table.column(word).to_numpy() for word in table.column_names if word not in ("study", "loss")}
         if "loss" in table.column_names:  # none is written for a member that diverged
             columns["diverged"] = table.column("loss").is_null(nan_is_null=True).to_numpy()
         arms = {name: _arm(name, columns) for name in facts["arms"]}
         if "blank_ssim" not in columns:
             arms = _with_blank_ssim(arms, facts["arms"])
-    except (KeyError, ValueError, TypeError, SafetensorError) as error:
+    except (KeyError, ValueError, TypeError) as error:
         raise UserError(
             f"the files in {folder} do not hold what a study writes ({type(error).__name__}: {error}); {AGAIN}."
         ) from error

@@ -32,6 +32,7 @@ from recombine.studies.arms import evaluation_steps
 from recombine.studies.bridge import draw_samples, make_generator, open_tokenizer, tokenized
 from recombine.studies.diverged import diverged_sentence
 from recombine.studies.memory import Seeds, in_parts
+from recombine.studies.pictures import write_pictures
 from recombine.studies.rendering import RenderingArm, RenderingStudy
 from recombine.studies.rendering_table import parquet, table_of
 from recombine.studies.results import NAME as RESULTS
@@ -449,7 +450,7 @@ def _write_tables(out: Path, tables: list[pa.Table], arms: dict[str, RenderedArm
     pictures = {name: arm.images for name, arm in arms.items()}
     pictures |= {f"{name}.real": (arm.plane.images * 255).round().to(torch.uint8) for name, arm in arms.items()}
     pictures |= {f"{name}.samples": arm.samples[0] for name, arm in arms.items() if arm.samples is not None}
-    files.save_tensors_atomic(out / "pictures.safetensors", pictures)
+    write_pictures(out, pictures)
 
 
 def _seconds(parts: dict[str, float], clock: float) -> dict[str, Any]:

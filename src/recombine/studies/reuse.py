@@ -21,6 +21,7 @@ from recombine.progress import say
 from recombine.studies.arms import arm_recipe, setting_of
 from recombine.studies.facts import cannot_be_read, read_facts
 from recombine.studies.monitors import read_monitors
+from recombine.studies.pictures import NAME as PICTURES
 from recombine.studies.quality_table import read_quality
 from recombine.studies.results import read_results
 from recombine.studies.spec import Arm, Study
@@ -171,7 +172,7 @@ def _rows(table: pa.Table, arm: str) -> Iterator[dict[str, Any]]:
 
 
 def _pictures(folder: Path, name: str) -> dict[str, Tensor]:
-    path = folder / "pictures.safetensors"
+    path = folder / PICTURES
     tensors = load_tensors(path, "cpu", f"leave {folder} out of --reuse")
     try:
         kept = {word: tensors[f"{name}.{word}"] for word in ("valid", "right", "joint")}
