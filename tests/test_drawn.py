@@ -26,7 +26,7 @@ from recombine.report.drawn import (
     shares_of,
     shown_compositions,
 )
-from recombine.report.figures import MARKS
+from recombine.report.figures import MARKS, TRAINED, summary_figure
 from recombine.report.reading import read_study
 from recombine.studies.pictures import NAME, read_pictures
 from recombine.studies.results import read_results, write_results
@@ -173,6 +173,21 @@ def test_pictures_are_headed_by_levels_that_hold_for_all_arms(tmp_path: Path) ->
     assert study.levels["010"] == 0 and study.levels["011"] == 1
     assert {"010", "011"} == set(study.levels) - set(study.agreed_levels)
     assert shown_compositions(study) == ["101", "110", "111"]
+
+
+def test_what_is_new_to_some_arms_only_is_drawn_of_these(tmp_path: Path) -> None:
+    """dit trains on four others, so that only 111 is new to maskgit and dit: it comes first, as level-2 for one."""
+    write_fake_study(tmp_path, arms=("dit", "maskgit"), evaluations=1)
+    other = dict.fromkeys(("000", "011", "101", "110"), 0) | dict.fromkeys(("001", "010", "100", "111"), 1)
+    relabel(tmp_path, other, ("dit",))
+    study = read_study(tmp_path)
+    assert study.agreed_levels == {"000": 0} and study.disputed[0] == "111"
+    assert shown_compositions(study) == ["111", "001", "010", "011", "100", "101"]
+    figure = pictures_figure(study)
+    texts = [one.get_text() for one in figure.axes[0].texts]
+    assert sum(text.startswith("new to some") for text in texts) == 6 and texts.count(TRAINED) == 2 + 3
+    assert len(tiles_of(figure)) == SHOWN * (6 + 2 * 6 - texts.count(TRAINED))  # real ones of all
+    assert struct.unpack(">I", summary_figure(tmp_path, tmp_path / "summary.png").read_bytes()[16:20])[0] >= 1200
 
 
 def test_figure_is_written_whole_and_the_same(folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from fake_study import CODES, LEVELS, not_judged, refill, write_fake_study
 from folders import facts_of
-from pages import page_of, text_of
+from pages import page_of, section_of, text_of
 from recombine.judges.statistics import summarize
 from recombine.report import words
 from recombine.report.page import embed
@@ -99,9 +99,23 @@ def test_arms_that_count_levels_from_their_own_training_are_told_apart(tmp_path:
     study = read_study(folder)
     assert study.levels["100"] == 0 and study.levels_of["dit"]["100"] == 1 and study.level_numbers == [0, 1, 2, 3]
     assert any("trained on different combinations" in note for note in words.warnings(study))
-    assert "level-3" in text_of(page_of(folder))
-    plain = read_study(write_fake_study(tmp_path / "plain", pictures=False))
-    assert not any("different combinations" in note for note in words.warnings(plain))
+    assert [(one.arm, one.level) for one in words.abilities(study)] == [("maskgit", 2), ("dit", 3)]
+    text = text_of(page_of(folder))
+    assert "farthest from what it was trained on? maskgit, level-2" in text and "dit, level-3" in text
+    assert text.count("no such combination") == 1 and "no results yet" not in text  # maskgit's level-3
+    own_levels = "maskgit trained trained trained level-1 trained level-1 level-1 level-2 dit trained trained trained"
+    assert f"{own_levels} level-1 level-1 level-2 level-2 level-3" in text
+    plain = write_fake_study(tmp_path / "plain", pictures=False)
+    assert not any("different combinations" in note for note in words.warnings(read_study(plain)))
+    assert "Some arms are trained on other combinations" not in text_of(page_of(plain))
+    assert "farthest from training (level-2)?" in text_of(page_of(plain))
+
+
+def test_pictures_say_the_level_they_have_for_their_arm(tmp_path: Path) -> None:
+    folder = write_fake_study(tmp_path, arms=("maskgit", "dit"), evaluations=1)
+    refill(folder, "level", lambda row: 0 if (row["arm"], row["composition"]) == ("dit", "111") else row["level"])
+    text = section_of(page_of(folder), "pictures")
+    assert re.findall(r'class="label">(\S+) <em>\((.*?)\)</em>', text) == [("dit", "trained")]
 
 
 def test_large_worlds_are_sampled_per_level(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from recombine.report.reading import read_study
     ],
 )
 def test_ability_follows_the_interval_not_the_mean(cell: Interval, expected: str) -> None:
-    assert words.ability("dit", cell).words == expected
+    assert words.ability(cell)[0] == expected
 
 
 def test_answer_names_the_winner_only_when_it_is_clear(tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_an_arm_that_has_not_learned_is_not_told_that_it_cannot(tmp_path: Path) 
     folder = write_fake_study(tmp_path / "s", arms=("maskgit", "dit"), evaluations=1, pictures=False)
     ends = {(arm, k): [0.02, 0.03, 0.01] for arm in ("maskgit", "dit") for k in (1, 2)}
     ends |= {("maskgit", 0): [0.18, 0.2, 0.19], ("dit", 0): [0.97, 0.98, 0.99]}
-    far, found = words.abilities(read_study(set_joint(folder, ends)))
-    assert far == 2 and [one.words for one in found] == ["cannot tell: not learned", "no"]
+    found = words.abilities(read_study(set_joint(folder, ends)))
+    assert [(one.level, one.words) for one in found] == [(2, "cannot tell: not learned"), (2, "no")]
     assert "not learned: less than half of what it was trained on" in text_of(page_of(folder))
     ends |= {("maskgit", 2): [0.97, 0.98, 0.99]}
-    assert [one.words for one in words.abilities(read_study(set_joint(folder, ends)))[1]] == ["yes", "no"]
+    assert [one.words for one in words.abilities(read_study(set_joint(folder, ends)))] == ["yes", "no"]

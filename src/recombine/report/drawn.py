@@ -15,9 +15,9 @@ import numpy as np
 
 from recombine.errors import UserError
 from recombine.files import write_atomic
-from recombine.report.figures import LINES, MARKS, verdict
+from recombine.report.figures import MARKS, TRAINED, headed, verdict
 from recombine.report.reading import Finished, read_study
-from recombine.report.words import level_name, percent
+from recombine.report.words import percent
 from recombine.studies.pictures import NAME as PICTURES
 
 if TYPE_CHECKING:
@@ -52,9 +52,12 @@ FRAMES = {
 
 
 def shown_compositions(study: Finished) -> list[str]:
-    """The held-out compositions, level by level; where they are many, the first of each level."""
+    """The held-out compositions, level by level; where they are many, the first of each level. Where no composition is
+    held out for all arms, those that some hold out."""
     agreed = study.agreed_levels
     levels = sorted({level for level in agreed.values() if level > 0})
+    if not levels:
+        return study.disputed[:BLOCKS]
     each = {level: [code for code, own in agreed.items() if own == level] for level in levels}
     count = sum(map(len, each.values()))
     most = count if count <= BLOCKS else max(1, BLOCKS // len(levels))
@@ -130,9 +133,8 @@ def _heading(axes: Any, study: Finished, codes: list[str], shown: int, left: flo
     said += " and by all seeds." if seeds > 1 else "."
     axes.text(0.3, 0.58, said, fontsize=9, color=QUIET, va="top", linespacing=1.5)
     for j, code in enumerate(codes):
-        level = study.agreed_levels[code]
-        words = f"{level_name(level)}\n{study.describe(code)}"
-        style = {"fontsize": 9.5, "fontweight": "bold", "color": LINES[min(level, 4)], "linespacing": 1.35}
+        words, colour = headed(study, code)
+        style = {"fontsize": 9.5, "fontweight": "bold", "color": colour, "linespacing": 1.35}
         axes.text(left + j * block, TOP - 0.12, words, **style)
 
 
@@ -144,6 +146,9 @@ def _row(
     right, counted = study.pictures.get(f"{name}.right"), study.pictures.get(f"{name}.joint")
     for j, code in enumerate(codes):
         k, x = order.index(code), left + j * block
+        if code not in study.agreed_levels and study.trains(name, code):
+            axes.text(x, y + TILE / 2, TRAINED, color=QUIET, fontsize=9, va="center")
+            continue
         for t in range(shown):
             kind = verdict(right[k, t], counted[k, t]) if right is not None and counted is not None else ""
             tile(axes, study.pictures[name][k, t], x + t * STEP, y, kind)

@@ -21,6 +21,7 @@ from recombine.report.words import cells, level_name
 LINES = ("#1a86c8", "#d9488f", "#d81e0a", "#7a4fd0", "#8a6a12")
 FRAMES = {"ok": "#1a7f37", "invalid": "#b26a00", "wrong": "#c62828"}
 MARKS = {"ok": "✓", "invalid": "!", "wrong": "✗"}
+TRAINED = "trained on it"  # in the place of pictures, where a composition is new to some arms only
 WIDE, HIGH = 12.4, 4.9  # inches of the summary figure
 ROWS, ROW = 7, 0.42  # rows of pictures that have room in it, and inches that each further one adds
 FILLS = ("#56c1ff", "#ff95ca", "#ed220d", "#a98bea", "#d9b44a")
@@ -176,12 +177,24 @@ def verdict(right: int, counted: int) -> str:
     return "ok" if counted else "invalid" if right else "wrong"
 
 
+def headed(study: Finished, code: str) -> tuple[str, str]:
+    """What stands above pictures of a composition, and its colour: the level that it has for all arms, or that it is
+    new to some only."""
+    level = study.agreed_levels.get(code)
+    name = "new to some" if level is None else level_name(level)
+    return f"{name}\n{study.describe(code)}", "#333" if level is None else LINES[min(level, 4)]
+
+
 def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> None:
-    """Rows of pictures per source, a block of columns per level: the first composition of each."""
+    """Rows of pictures per source, a block of columns per level: the first composition of each. Where no composition
+    is held out for all arms, two that some hold out, and their pictures are those of these arms."""
     levels = study.agreed_levels
     chosen = [min(c for c, k in levels.items() if k == level) for level in sorted(set(levels.values()))]
+    if not any(levels.values()):
+        chosen += study.disputed[:2]
     order = list(study.levels)
     tiles = 3 if len(chosen) <= 3 else 2
+    size = 10.5 if max(len(label) for _, label in sources) <= 14 else 8.5  # longer names would reach into the bars
     high = figure.get_figheight()
     usual = HIGH / high  # times a share of the usual height: the same inches, however high
     x0, x1, y0, y1 = 0.545, 0.995, 0.11 * usual, 1 - 0.19 * usual
@@ -191,15 +204,17 @@ def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> No
     height = min(height, tall * 1.1)
     y1 = (y0 + y1 + height * len(sources)) / 2 if height * len(sources) < 0.8 * (y1 - y0) else y1
     for j, code in enumerate(chosen):
-        level, k = levels[code], order.index(code)
-        heading = f"{level_name(level)}\n{study.describe(code)}"
-        bold = {"fontsize": 9.5, "color": LINES[min(level, 4)], "fontweight": "bold"}
+        k = order.index(code)
+        heading, colour = headed(study, code)
+        bold = {"fontsize": 9.5, "color": colour, "fontweight": "bold"}
         figure.text(x0 + j * block, y1 + 0.02 * usual, heading, **bold)
         for i, (source, label) in enumerate(sources):
             bottom = y1 - i * height - tall
             if j == 0:
-                small = 10.5 if len(label) <= 14 else 8.5  # longer names would reach into the bars
-                figure.text(x0 - 0.01, bottom + tall / 2, label, ha="right", va="center", fontsize=small, color="#222")
+                figure.text(x0 - 0.01, bottom + tall / 2, label, ha="right", va="center", fontsize=size, color="#222")
+            if code not in levels and study.trains(source, code):
+                figure.text(x0 + j * block, bottom + tall / 2, TRAINED, va="center", fontsize=8.5, color="#555")
+                continue
             pictures = study.pictures[source]
             right, counted = study.pictures.get(f"{source}.right"), study.pictures.get(f"{source}.joint")
             for t in range(min(tiles, pictures.shape[1])):
@@ -227,7 +242,8 @@ def summary_figure(folder: Path, path: Path) -> Path:
         usual = HIGH / high  # margins keep their inches
         figure = Figure(figsize=(WIDE, high), dpi=150)
         FigureCanvasAgg(figure)
-        edge = 0.125 if many else 0.05  # names of arms stand left of the axes
+        longest = max(map(len, study.measured), default=0)
+        edge = max(0.125, (0.3 + 0.079 * longest) / WIDE) if many else 0.05  # names of arms stand left of the axes
         wide = (0.405 if many else 0.43) - edge if sources else 0.97 - edge
         left = figure.add_axes((edge, 0.17 * usual, wide, 1 - 0.36 * usual))
         accuracy_of(len(study.measured))(left, study)

@@ -25,6 +25,7 @@ from recombine.report.rendering_reading import is_rendering
 PICTURES = 8  # of each source and composition on the page
 PICTURES_PER_LEVEL = 12  # compositions shown per level; a larger world is sampled evenly
 PICTURE_BYTES = 1_200_000
+COMPOSITIONS = 40  # up to so many stand beside each other in a table
 CURVE_NUMBERS = 120_000  # at most this many in the script's data: beyond, fewer steps are drawn
 PAIRS = 12  # up to so many comparisons are all shown
 NEAREST = 5  # of more, so many of those that the seeds cannot tell apart; the others are folded away
@@ -73,7 +74,7 @@ def render(study: Finished) -> str:
 def context(study: Finished) -> dict[str, Any]:
     """Everything the template shows, already in words and shares."""
     levels = study.level_numbers
-    far, abilities = words.abilities(study)
+    abilities = words.abilities(study)
     pairs, failed = words.comparisons(study)
     shown = _shown(study)
     sources = _sources(study)
@@ -84,8 +85,8 @@ def context(study: Finished) -> dict[str, Any]:
     return {
         "name": study.name,
         "question": study.question,
-        "far": far,
         "abilities": abilities,
+        "far": sorted({one.level for one in abilities}),
         "answer": words.answer(study),
         "warnings": words.warnings(study),
         "limits": study.limits,
@@ -93,6 +94,7 @@ def context(study: Finished) -> dict[str, Any]:
         "levels": [_level(study, level, cards) for level in levels],
         "hidden_compositions": len(study.levels) - len(shown),
         "cube": _cube(study, cards),
+        "trainings": _trainings(study),
         "factors": study.part("world").get("factors") or [],
         "world": study.part("world").get("name", ""),
         "table": _table(study, levels, _shared(study)),
@@ -184,7 +186,9 @@ def _card(
             tiles.append({"uri": uri, "kind": kind})
         counts = [f"{sum(t['kind'] == kind for t in tiles)} {text}" for kind, (_, text) in VERDICTS.items()]
         spoken = f"{label}: of {len(tiles)} pictures {', '.join(counts)}" if tiles[0]["kind"] else f"{label} pictures"
-        strips.append({"label": label, "tiles": tiles, "spoken": spoken})
+        own = study.levels_of.get(key, {}).get(code, study.levels[code])
+        note = words.level_name(own) if own != study.levels[code] else ""
+        strips.append({"label": label, "note": note, "tiles": tiles, "spoken": spoken})
     return {
         "code": code,
         "words": study.describe(code),
@@ -208,6 +212,24 @@ def _level(study: Finished, level: int, cards: list[dict[str, Any]]) -> dict[str
         "count": sum(own == level for own in study.levels.values()),
         "cards": [card for card in cards if card["level"] == level],
     }
+
+
+def _trainings(study: Finished) -> dict[str, Any] | None:
+    """The level of every composition for arms that are trained on the same; None where all are, or where a table of so
+    many compositions could not be read."""
+    groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for arm, levels in study.levels_of.items():
+        groups.setdefault(tuple(sorted(levels.items())), []).append(arm)
+    if len(groups) < 2 or len(study.levels) > COMPOSITIONS:
+        return None
+    rows = []
+    for own, arms in groups.items():
+        levels = dict(own)
+        found = [levels.get(code) for code in study.levels]
+        named = [None if level is None else {"level": level, "name": words.level_name(level)} for level in found]
+        rows.append({"arms": ", ".join(arms), "levels": named})
+    texts = [(code, study.describe(code) if study.describe(code) != code else "") for code in study.levels]
+    return {"compositions": texts, "rows": rows}
 
 
 def _cube(study: Finished, cards: list[dict[str, Any]]) -> dict[str, Any] | None:

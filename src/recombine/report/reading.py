@@ -91,12 +91,27 @@ class Finished:
     @cached_property
     def agreed_levels(self) -> dict[str, int]:
         """The compositions of which all measured arms say the same level, with it: what pictures of several arms may
-        be headed by. All of the split's where there is none."""
+        be headed by."""
         own = list(self.levels_of.values())
         found = {
             code: {levels[code] for levels in own if code in levels} or {self.levels[code]} for code in self.levels
         }
-        return {code: levels.pop() for code, levels in found.items() if len(levels) == 1} or self.levels
+        return {code: levels.pop() for code, levels in found.items() if len(levels) == 1}
+
+    @cached_property
+    def disputed(self) -> list[str]:
+        """The compositions of which arms say different levels: the farthest of any arm first, then those that most
+        arms are not trained on."""
+
+        def key(code: str) -> tuple[int, int]:
+            own = [levels[code] for levels in self.levels_of.values() if code in levels]
+            return -max(own), -sum(level > 0 for level in own)
+
+        return sorted((code for code in self.levels if code not in self.agreed_levels), key=key)
+
+    def trains(self, arm: str, code: str) -> bool:
+        """Whether an arm is trained on a composition."""
+        return self.levels_of.get(arm, {}).get(code) == 0
 
     @cached_property
     def level_numbers(self) -> list[int]:

@@ -128,42 +128,43 @@ def better(one: Comparison) -> str | None:
 
 @dataclass(frozen=True)
 class Ability:
-    """One arm's answer to the study's question at one level, in two or three words."""
+    """One arm's answer to the study's question at its level farthest from training, in two or three words."""
 
     arm: str
+    level: int
     words: str
     tone: str  # good, bad or open: colours the mark
 
 
-def ability(arm: str, cell: Interval) -> Ability:
-    """Can it? Judged by the whole interval, not by the mean, against nine tenths, one tenth and one half."""
+def ability(cell: Interval) -> tuple[str, str]:
+    """Can it, and the tone? Judged by the whole interval, not the mean, against nine tenths, one tenth and one half."""
     if cell.low is None or cell.high is None:
-        return Ability(arm, "one seed: cannot tell", "open")
+        return "one seed: cannot tell", "open"
     if cell.low >= 0.9:
-        return Ability(arm, "yes", "good")
+        return "yes", "good"
     if cell.high <= 0.1:
-        return Ability(arm, "no", "bad")
+        return "no", "bad"
     if cell.low > 0.5:
-        return Ability(arm, "mostly yes", "good")
+        return "mostly yes", "good"
     if cell.high < 0.5:
-        return Ability(arm, "mostly no", "bad")
+        return "mostly no", "bad"
     if cell.low > 0.1 and cell.high < 0.9:
-        return Ability(arm, "sometimes", "open")
-    return Ability(arm, "cannot tell", "open")
+        return "sometimes", "open"
+    return "cannot tell", "open"
 
 
-def abilities(study: Finished) -> tuple[int | None, list[Ability]]:
-    """The level farthest from training, and what each arm can do there."""
+def abilities(study: Finished) -> list[Ability]:
+    """What each arm can do at the level that is farthest from what it was itself trained on."""
     shown = cells(study, "joint")
-    far = max((level for _, level in shown if level > 0), default=None)
-    if far is None:
-        return None, []
-    found = [ability(arm, shown[arm, far]) for arm in study.measured if (arm, far) in shown]
-    dull = {arm for arm in study.measured if (arm, 0) in shown and shown[arm, 0].mean < LEARNED}
-    return far, [
-        Ability(one.arm, "cannot tell: not learned", "open") if one.arm in dull and one.tone == "bad" else one
-        for one in found
-    ]
+    found = []
+    for arm in study.measured:
+        levels = [level for own, level in shown if own == arm and level > 0]
+        if levels:
+            words, tone = ability(shown[arm, max(levels)])
+            if tone == "bad" and (arm, 0) in shown and shown[arm, 0].mean < LEARNED:
+                words, tone = "cannot tell: not learned", "open"
+            found.append(Ability(arm, max(levels), words, tone))
+    return found
 
 
 def _trained(study: Finished, shown: dict[tuple[str, int], Interval]) -> str:
