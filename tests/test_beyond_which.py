@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from folders import put_pictures
 from planted_beyond import Share, asked, levels_of, of_library, plant_shares, some_arms, words
 from recombine.claims.beyond.entries import Gains, Rows
 from recombine.claims.beyond.figures import draw_entry
+from recombine.claims.ledger import is_figures
+from recombine.claims.page import write_page
 
 STUDY = of_library("which-four")
 OTHERS = ("papers", "shape-colour", "shape-size", "colour-size")
@@ -43,7 +47,7 @@ def test_the_study_trains_four_of_eight_in_every_arm() -> None:
 def test_arms_are_compared_over_what_neither_is_trained_on(tmp_path: Path) -> None:
     """What only one of the two holds out does not count, however it is drawn."""
     entry = asked("B13", plant_shares(tmp_path / "a", STUDY, by_arm_and_code(0.2, 0.9), evaluations=4))
-    expected = {f"{family}, {own}": "higher" for family in ("DiT", "MaskGIT") for own in OTHERS}
+    expected = {f"{family} {own}": "higher" for family in ("DiT", "MaskGIT") for own in OTHERS}
     assert words(entry) == expected and entry.word == "it matters"
     assert entry.found is not None
     assert all(one.test.mean == pytest.approx(0.7, abs=0.02) for one in entry.found.contrasts)
@@ -63,8 +67,21 @@ def test_what_is_told_and_drawn(tmp_path: Path) -> None:
     assert "shape-size: 000, 010, 101, 111 (2)" in seen
     rows, gains = entry.found.panels
     assert isinstance(rows, Rows) and isinstance(gains, Gains)
-    assert [row.label for row in rows.rows][:2] == ["DiT, covering", "DiT, shape-colour"] and len(rows.rows) == 10
+    assert [row.label for row in rows.rows][:2] == ["DiT covering", "DiT shape-colour"] and len(rows.rows) == 10
     assert draw_entry(entry, tmp_path / "B13.png").stat().st_size > 10_000
+
+
+def test_pictures_stand_beside_the_answer_while_they_are_there(tmp_path: Path) -> None:
+    folder = plant_shares(tmp_path / "results" / "which-four", STUDY, by_arm_and_code(0.2, 0.6), evaluations=4)
+    page, picture = tmp_path / "RESULTS.md", tmp_path / "results" / "figures" / "B13-drawn.png"
+    write_page(page, [folder])
+    assert "B13-drawn" not in page.read_text(encoding="utf-8") and not picture.exists()
+    tiles = np.full((8, 4, 3, 12, 12), 255, np.uint8)
+    put_pictures(folder, dict.fromkeys(STUDY.arms, tiles))
+    write_page(page, [folder])
+    text = page.read_text(encoding="utf-8")
+    assert "](results/figures/B13-drawn.png)" in text[text.index("### B13") :] and picture.stat().st_size > 10_000
+    assert is_figures(picture.parent)
 
 
 def test_arms_that_cannot_be_compared(tmp_path: Path) -> None:
@@ -72,8 +89,8 @@ def test_arms_that_cannot_be_compared(tmp_path: Path) -> None:
     plain = by_arm_and_code(0.2, 0.2)
     share: Share = lambda arm, *at: 0.3 if arm == "dit-covering" else plain(arm, *at)  # noqa: E731
     entry = asked("B13", plant_shares(tmp_path / "a", STUDY, share, evaluations=4))
-    assert {label.split(",")[0] for label in words(entry)} == {"MaskGIT"}
-    assert any("DiT, covering draws only 30" in text for text in entry.limits)
+    assert {label.split()[0] for label in words(entry)} == {"MaskGIT"}
+    assert any("DiT covering draws only 30" in text for text in entry.limits)
     some = some_arms(STUDY, "which-four", ["dit-papers", "dit-shape-size"])
     nothing = asked("B13", plant_shares(tmp_path / "b", some, plain, evaluations=4))
     assert nothing.found is None and "no arm that saw every two values together" in nothing.why

@@ -77,7 +77,8 @@ def is_figures(folder: Path) -> bool:
     if folder.name != FIGURES or not folder.is_dir():
         return False
     names = {claim.id for claim in CLAIMS} | {one.id for one in EXPLANATIONS} | {one.id for one in QUESTIONS}
-    names |= {ASKED} | {f"{claim.id}{DRAWN}" for claim in CLAIMS if claim.drawn}
+    drawn = {one.id for one in CLAIMS if one.drawn} | {one.id for one in QUESTIONS if one.drawn}
+    names |= {ASKED} | {f"{name}{DRAWN}" for name in drawn}
     names |= {f"{QUALITY}{name}" for claim in CLAIMS for name in claim.studies}
     return all(path.suffix == ".png" and path.stem in names for path in folder.iterdir())
 

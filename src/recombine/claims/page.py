@@ -26,6 +26,7 @@ from recombine.claims.why.sections import (
     anchor,
     folded,
     mark,
+    pictures_line,
     pointer,
     relative,
     run_anchor,
@@ -35,7 +36,7 @@ from recombine.claims.why.sections import (
 from recombine.errors import UserError
 from recombine.files import cannot_write, write_atomic
 from recombine.progress import console, duration
-from recombine.report.drawn import can_be_drawn, draw_pictures
+from recombine.report.drawn import draw_pictures
 from recombine.report.words import join
 
 MARKS: dict[Word, str] = {"reproduced": "●", "partly": "◐", "not reproduced": "○", "untested": "·"}
@@ -173,11 +174,11 @@ def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list
             draw_answer(one, picture)
         else:
             draw(one, picture)
-    for verdict in verdicts:
-        picture = pictures / f"{verdict.id}{DRAWN}.png"
-        if verdict.finding is not None and shows_pictures(verdict):
-            draw_pictures(verdict.finding.study.finished, picture)
-        elif verdict.claim.drawn:
+    for name, study in [*((one.id, one.pictured) for one in verdicts), *((one.id, one.pictured) for one in entries)]:
+        picture = pictures / f"{name}{DRAWN}.png"
+        if study is not None:
+            draw_pictures(study.finished, picture)
+        else:
             _remove(picture)
     study, picture = _asked(verdicts), pictures / f"{ASKED}.png"
     if study is not None and can_be_asked(study.finished):
@@ -198,12 +199,6 @@ def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list
             _remove(picture)
     write_atomic(path, page_text(verdicts, studies, path.parent, answers, entries))
     return verdicts, answers, entries
-
-
-def shows_pictures(verdict: Verdict) -> bool:
-    """Whether what the models draw stands beside the verdict: the study that gives it must have its pictures."""
-    found = verdict.finding
-    return verdict.claim.drawn and found is not None and can_be_drawn(found.study.finished)
 
 
 def _remove(picture: Path) -> None:
@@ -350,8 +345,8 @@ def _section(verdict: Verdict, home: Path) -> str:
         " ".join(text for text in verdict.evidence if text in judged),
         *folded(text for text in verdict.evidence if text not in judged),
     ]
-    if shows_pictures(verdict):
-        lines.append(f"![What the models draw of held-out combinations](results/{FIGURES}/{verdict.id}{DRAWN}.png)")
+    if verdict.pictured is not None:
+        lines.append(pictures_line(verdict.id))
     limits = without_own(verdict.limits, found.study)
     if limits:
         lines.append(f"**Limits.** {' '.join(limits)}")

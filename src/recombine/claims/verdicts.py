@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.judges.statistics import Interval
+from recombine.report.drawn import can_be_drawn
 from recombine.report.words import percent, points
 
 Unit = Literal["points", "share", "cosine", "R²", "log10"]
@@ -165,6 +166,12 @@ class Verdict:
     @property
     def seeds(self) -> int:
         return self.finding.ours.n if self.finding else 0
+
+    @property
+    def pictured(self) -> StudyTable | None:
+        """The study whose pictures stand beside it, where the claim asks for them and the study has them."""
+        study = self.finding.study if self.finding and self.claim.drawn else None
+        return study if study and can_be_drawn(study.finished) else None
 
     def to_json(self) -> dict[str, Any]:
         """The object of `recombine claims --json`. Shares and differences of shares are out of 1: `unit` says which

@@ -22,6 +22,7 @@ from recombine.claims.tables import Curve, Measure, StudyTable
 from recombine.claims.testing import CLEAR, FEWEST_SEEDS, LEARNED, MATTERS, gain_text
 from recombine.claims.verdicts import Threshold
 from recombine.judges.statistics import Difference, Interval, interval
+from recombine.report.drawn import can_be_drawn
 
 Said = Literal["higher", "lower", "alike", "not clear", "neither composes"]
 Tone = Literal["clear", "none", "open"]
@@ -155,6 +156,7 @@ class Question:
     studies: tuple[str, ...]  # it is asked where one of these is given
     judge: Judge
     beside: tuple[str, ...] = ()  # further studies that it reads where they are given
+    drawn: bool = False  # whether RESULTS.md shows what the models draw, where the study has its pictures
     own_count: bool = False  # it counts something of its own: neither the probe nor a peak is asked beside
     thresholds: tuple[Threshold, ...] = SHARED
 
@@ -177,6 +179,12 @@ class Entry:
     def named(self) -> tuple[Contrast, ...]:
         """The comparisons by the probe alone."""
         return self.by_probe.contrasts if self.by_probe else ()
+
+    @property
+    def pictured(self) -> StudyTable | None:
+        """The study whose pictures stand beside it, where the question asks for them and the study has them."""
+        study = self.found.studies[0] if self.found and self.asked.drawn else None
+        return study if study and can_be_drawn(study.finished) else None
 
     @property
     def word(self) -> str:

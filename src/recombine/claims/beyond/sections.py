@@ -8,7 +8,7 @@ from recombine.claims.beyond.entries import Entry
 from recombine.claims.beyond.numbers import listing
 from recombine.claims.ledger import FIGURES
 from recombine.claims.testing import MATTERS
-from recombine.claims.why.sections import anchor, folded, mark, source
+from recombine.claims.why.sections import anchor, folded, mark, pictures_line, source
 from recombine.progress import console
 from recombine.report.reading import some
 from recombine.report.words import join
@@ -52,6 +52,7 @@ def beyond_sections(entries: Sequence[Entry], home: Path) -> list[str]:
             f"{entry.asked.question} {found.answer}",
             by_probe(entry),
             f"![{entry.asked.title}](results/{FIGURES}/{entry.id}.png)",
+            pictures_line(entry.id) if entry.pictured is not None else "",
             " ".join(found.notes),
             *folded(found.more),
             *in_full_by_probe(entry),

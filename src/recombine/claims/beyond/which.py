@@ -25,7 +25,7 @@ from recombine.splits import pairs_seen, parse_code
 
 WHICH = "which-four"
 SETTING = "training.compositions"
-CALLED = "{}, {}".format
+CALLED = "{} {}".format  # "DiT covering"
 
 
 def judge_which(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
@@ -143,5 +143,6 @@ B13 = Question(
     compares="Of what neither is trained on: with every two values seen together, less with others",
     studies=(WHICH,),
     judge=judge_which,
+    drawn=True,
     thresholds=(*SHARED, COMPOSES),
 )

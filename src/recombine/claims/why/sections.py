@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from recombine.claims.asking import without_own
-from recombine.claims.ledger import FIGURES
+from recombine.claims.ledger import DRAWN, FIGURES
 from recombine.claims.tables import StudyTable
 from recombine.claims.why.answers import Answer, Outcome, Said
 from recombine.report.words import join
@@ -51,6 +51,11 @@ def folded(texts: Iterable[str], title: str = "More numbers", between: str = " "
     """Numbers beside those that an answer rests on: there for who looks, out of the way of who reads on."""
     lines = list(texts)
     return [f"<details><summary>{title}</summary>\n\n{between.join(lines)}\n\n</details>"] if lines else []
+
+
+def pictures_line(name: str) -> str:
+    """The figure of what the models draw, beside the claim or entry of that id."""
+    return f"![What the models draw of held-out combinations](results/{FIGURES}/{name}{DRAWN}.png)"
 
 
 def _title(answer: Answer) -> str:
