@@ -103,8 +103,8 @@ def test_arms_that_count_levels_from_their_own_training_are_told_apart(tmp_path:
     text = text_of(page_of(folder))
     assert "farthest from what it was trained on? maskgit, level-2" in text and "dit, level-3" in text
     assert text.count("no such combination") == 1 and "no results yet" not in text  # maskgit's level-3
-    own_levels = "maskgit trained trained trained level-1 trained level-1 level-1 level-2 dit trained trained trained"
-    assert f"{own_levels} level-1 level-1 level-2 level-2 level-3" in text
+    assert "Combination maskgit dit 000 circle, blue, small trained trained 001" in text
+    assert "100 square, blue, small trained level-1 101" in text and "111 square, orange, large level-2 level-3" in text
     plain = write_fake_study(tmp_path / "plain", pictures=False)
     assert not any("different combinations" in note for note in words.warnings(read_study(plain)))
     assert "Some arms are trained on other combinations" not in text_of(page_of(plain))

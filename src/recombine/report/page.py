@@ -25,7 +25,7 @@ from recombine.report.rendering_reading import is_rendering
 PICTURES = 8  # of each source and composition on the page
 PICTURES_PER_LEVEL = 12  # compositions shown per level; a larger world is sampled evenly
 PICTURE_BYTES = 1_200_000
-COMPOSITIONS = 40  # up to so many stand beside each other in a table
+COMPOSITIONS = 40  # up to so many stand below each other in a table of what arms are trained on
 CURVE_NUMBERS = 120_000  # at most this many in the script's data: beyond, fewer steps are drawn
 PAIRS = 12  # up to so many comparisons are all shown
 NEAREST = 5  # of more, so many of those that the seeds cannot tell apart; the others are folded away
@@ -223,13 +223,11 @@ def _trainings(study: Finished) -> dict[str, Any] | None:
     if len(groups) < 2 or len(study.levels) > COMPOSITIONS:
         return None
     rows = []
-    for own, arms in groups.items():
-        levels = dict(own)
-        found = [levels.get(code) for code in study.levels]
-        named = [None if level is None else {"level": level, "name": words.level_name(level)} for level in found]
-        rows.append({"arms": ", ".join(arms), "levels": named})
-    texts = [(code, study.describe(code) if study.describe(code) != code else "") for code in study.levels]
-    return {"compositions": texts, "rows": rows}
+    for code in study.levels:
+        own = [dict(levels).get(code) for levels in groups]
+        named = [None if level is None else {"level": level, "name": words.level_name(level)} for level in own]
+        rows.append({"code": code, "words": study.describe(code), "levels": named})
+    return {"arms": [", ".join(arms) for arms in groups.values()], "rows": rows}
 
 
 def _cube(study: Finished, cards: list[dict[str, Any]]) -> dict[str, Any] | None:
