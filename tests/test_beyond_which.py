@@ -60,9 +60,10 @@ def test_what_is_told_and_drawn(tmp_path: Path) -> None:
     assert entry.found is not None
     assert "it draws: DiT covering 90\u00a0% (" in entry.text and "shape-colour 40\u00a0% (" in entry.text
     assert "papers 50\u00a0% (" in entry.text  # one at 20 %, three at 60 %
-    assert entry.found.in_brief.startswith("Each is trained on 4 of 8 combinations; covering shows every two")
-    assert "drawn, right and valid: DiT covering 90\u00a0%, shape-colour 40\u00a0%" in entry.found.in_brief
-    seen = entry.found.notes[0]
+    assert entry.found.in_brief.startswith("Models are trained on 4 of 8 combinations. With 4 that show every")
+    assert "DiT +70 to +70 points (higher in 4 of 4) and MaskGIT +70" in entry.found.in_brief
+    seen, compared = entry.found.notes
+    assert "shape-size over 001 and 100 (1 and 1)" in compared and "papers over 111 (1 and 2)." in compared
     assert "covering: 000, 011, 101, 110 (3)" in seen and "papers: 000, 001, 010, 100 (0 to 2)" in seen
     assert "shape-size: 000, 010, 101, 111 (2)" in seen
     rows, gains = entry.found.panels
@@ -82,6 +83,9 @@ def test_pictures_stand_beside_the_answer_while_they_are_there(tmp_path: Path) -
     text = page.read_text(encoding="utf-8")
     assert "](results/figures/B13-drawn.png)" in text[text.index("### B13") :] and picture.stat().st_size > 10_000
     assert is_figures(picture.parent)
+    other = of_library("dependent")
+    write_page(page, [plant_shares(tmp_path / "dependent", other, lambda *at: 0.9)])  # without the study it goes
+    assert not picture.exists()
 
 
 def test_arms_that_cannot_be_compared(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
 
 from fake_study import CODES, LEVELS, write_fake_study
 from folders import facts_of, put_pictures
@@ -26,7 +27,7 @@ from recombine.report.drawn import (
     shares_of,
     shown_compositions,
 )
-from recombine.report.figures import MARKS, TRAINED, summary_figure
+from recombine.report.figures import MARKS, TRAINED, _accuracy_axes, _accuracy_dots, summary_figure
 from recombine.report.reading import read_study
 from recombine.studies.pictures import NAME, read_pictures
 from recombine.studies.results import read_results, write_results
@@ -176,7 +177,7 @@ def test_pictures_are_headed_by_levels_that_hold_for_all_arms(tmp_path: Path) ->
 
 
 def test_what_is_new_to_some_arms_only_is_drawn_of_these(tmp_path: Path) -> None:
-    """dit trains on four others, so that only 111 is new to maskgit and dit: it comes first, as level-2 for one."""
+    """dit trains on four others; 111 comes first, since it is level-2 for one and level-1 for the other."""
     write_fake_study(tmp_path, arms=("dit", "maskgit"), evaluations=1)
     other = dict.fromkeys(("000", "011", "101", "110"), 0) | dict.fromkeys(("001", "010", "100", "111"), 1)
     relabel(tmp_path, other, ("dit",))
@@ -185,9 +186,27 @@ def test_what_is_new_to_some_arms_only_is_drawn_of_these(tmp_path: Path) -> None
     assert shown_compositions(study) == ["111", "001", "010", "011", "100", "101"]
     figure = pictures_figure(study)
     texts = [one.get_text() for one in figure.axes[0].texts]
-    assert sum(text.startswith("new to some") for text in texts) == 6 and texts.count(TRAINED) == 2 + 3
+    heads = [text.split("\n")[0] for text in texts if text.startswith("level-")]
+    assert heads == ["level-1 or level-2", *["level-1 or trained"] * 5] and texts.count(TRAINED) == 2 + 3
     assert len(tiles_of(figure)) == SHOWN * (6 + 2 * 6 - texts.count(TRAINED))  # real ones of all
+    assert any("the arm was never trained on (1 more are not shown)" in text for text in texts)
     assert struct.unpack(">I", summary_figure(tmp_path, tmp_path / "summary.png").read_bytes()[16:20])[0] >= 1200
+
+
+def test_the_legend_has_levels_that_the_first_arm_lacks(tmp_path: Path) -> None:
+    """As where the first of many arms has no composition two factors away; long names leave room for the dots."""
+    arms = ("a", "b" * 60, "c", "d", "e")
+    write_fake_study(tmp_path, arms=arms, evaluations=1)
+    relabel(tmp_path, {"111": 1}, ("a",))
+    for shown, draw in ((2, _accuracy_axes), (5, _accuracy_dots)):
+        study = read_study(write_fake_study(tmp_path / str(shown), arms=arms[:shown], evaluations=1))
+        relabel(study.folder, {"111": 1}, ("a",))
+        figure = Figure()
+        draw(figure.add_axes((0.3, 0.3, 0.6, 0.6)), read_study(study.folder))
+        legend = figure.axes[0].get_legend()
+        assert legend is not None
+        assert [text.get_text() for text in legend.get_texts()] == ["trained", "level-1", "level-2"]
+    assert summary_figure(tmp_path, tmp_path / "summary.png").stat().st_size > 10_000
 
 
 def test_figure_is_written_whole_and_the_same(folder: Path, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_arms_that_count_levels_from_their_own_training_are_told_apart(tmp_path:
     refill(folder, "level", lambda row: own.get((row["arm"], row["composition"]), row["level"]))
     study = read_study(folder)
     assert study.levels["100"] == 0 and study.levels_of["dit"]["100"] == 1 and study.level_numbers == [0, 1, 2, 3]
-    assert any("trained on different combinations" in note for note in words.warnings(study))
+    assert any("trained on other combinations" in note for note in words.warnings(study))
     assert [(one.arm, one.level) for one in words.abilities(study)] == [("maskgit", 2), ("dit", 3)]
     text = text_of(page_of(folder))
     assert "farthest from what it was trained on? maskgit, level-2" in text and "dit, level-3" in text
@@ -106,9 +106,19 @@ def test_arms_that_count_levels_from_their_own_training_are_told_apart(tmp_path:
     assert "Combination maskgit dit 000 circle, blue, small trained trained 001" in text
     assert "100 square, blue, small trained level-1 101" in text and "111 square, orange, large level-2 level-3" in text
     plain = write_fake_study(tmp_path / "plain", pictures=False)
-    assert not any("different combinations" in note for note in words.warnings(read_study(plain)))
+    assert not any("trained on other combinations" in note for note in words.warnings(read_study(plain)))
     assert "Some arms are trained on other combinations" not in text_of(page_of(plain))
     assert "farthest from training (level-2)?" in text_of(page_of(plain))
+
+
+def test_one_arm_that_is_trained_on_others_than_the_split_says(tmp_path: Path) -> None:
+    """As where the first arm of an unfinished study lists its own: the split is not its."""
+    folder = write_fake_study(tmp_path, arms=("dit",), evaluations=1, pictures=False)
+    own = {"000": 1, "111": 0}
+    refill(folder, "level", lambda row: own.get(row["composition"], row["level"]))
+    assert any("trained on other combinations" in note for note in words.warnings(read_study(folder)))
+    text = text_of(page_of(folder))
+    assert "000 circle, blue, small level-1 001" in text and "111 square, orange, large trained" in text
 
 
 def test_pictures_say_the_level_they_have_for_their_arm(tmp_path: Path) -> None:

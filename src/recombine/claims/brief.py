@@ -179,9 +179,10 @@ def what_counts(study: StudyTable | None) -> str:
     )
     judge = study.finished.part("judge") if study is not None else {}
     accepted, refused = judge.get("accepted") or {}, judge.get("refused") or {}
-    if accepted and refused:
+    if study is not None and accepted and refused:
         text += (
-            f" The judge accepts {percent(min(accepted.values()))} of real images and of what a tokenizer redraws of "
-            f"them, and refuses {percent(min(refused.values()))} of every kind of garbage it was checked on."
+            f" The judge of {study.name} accepts {percent(min(accepted.values()))} of real images and of what a "
+            f"tokenizer redraws of them, and refuses {percent(min(refused.values()))} of every kind of garbage it was "
+            "checked on."
         )
     return text

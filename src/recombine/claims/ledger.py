@@ -77,10 +77,14 @@ def is_figures(folder: Path) -> bool:
     if folder.name != FIGURES or not folder.is_dir():
         return False
     names = {claim.id for claim in CLAIMS} | {one.id for one in EXPLANATIONS} | {one.id for one in QUESTIONS}
-    drawn = {one.id for one in CLAIMS if one.drawn} | {one.id for one in QUESTIONS if one.drawn}
-    names |= {ASKED} | {f"{name}{DRAWN}" for name in drawn}
-    names |= {f"{QUALITY}{name}" for claim in CLAIMS for name in claim.studies}
+    names |= {f"{name}{DRAWN}" for name in with_pictures()}
+    names |= {ASKED} | {f"{QUALITY}{name}" for claim in CLAIMS for name in claim.studies}
     return all(path.suffix == ".png" and path.stem in names for path in folder.iterdir())
+
+
+def with_pictures() -> list[str]:
+    """The claims and questions beside which RESULTS.md shows what the models draw, by their ids."""
+    return [one.id for one in CLAIMS if one.drawn] + [one.id for one in QUESTIONS if one.drawn]
 
 
 def make_ledger(studies: Mapping[str, StudyTable], claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:

@@ -14,7 +14,7 @@ from recombine.claims.asking import without_own
 from recombine.claims.beyond import questions, sections
 from recombine.claims.beyond.entries import Entry
 from recombine.claims.brief import MODELS, brief_lines, what_counts, what_is_asked
-from recombine.claims.ledger import ASKED, CLAIMS, DRAWN, FIGURES, QUALITY, make_ledger, open_studies
+from recombine.claims.ledger import ASKED, CLAIMS, DRAWN, FIGURES, QUALITY, make_ledger, open_studies, with_pictures
 from recombine.claims.planes.judges import SCALING
 from recombine.claims.quality import figure_name, qualities, qualities_beside, quality_pointer, quality_sections
 from recombine.claims.tables import StudyTable
@@ -174,8 +174,9 @@ def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list
             draw_answer(one, picture)
         else:
             draw(one, picture)
-    for name, study in [*((one.id, one.pictured) for one in verdicts), *((one.id, one.pictured) for one in entries)]:
-        picture = pictures / f"{name}{DRAWN}.png"
+    pictured = {one.id: one.pictured for one in verdicts} | {one.id: one.pictured for one in entries}
+    for name in with_pictures():
+        picture, study = pictures / f"{name}{DRAWN}.png", pictured.get(name)
         if study is not None:
             draw_pictures(study.finished, picture)
         else:

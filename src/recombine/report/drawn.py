@@ -52,8 +52,8 @@ FRAMES = {
 
 
 def shown_compositions(study: Finished) -> list[str]:
-    """The held-out compositions, level by level; where they are many, the first of each level. Where no composition is
-    held out for all arms, those that some hold out."""
+    """The held-out compositions, level by level; where they are many, the first of each level. Where none has one level
+    beyond training for all arms, those that are new to some."""
     agreed = study.agreed_levels
     levels = sorted({level for level in agreed.values() if level > 0})
     if not levels:
@@ -128,8 +128,11 @@ def _heading(axes: Any, study: Finished, codes: list[str], shown: int, left: flo
     """What is shown, and the composition above each block."""
     axes.text(0.3, 0.42, "What the models draw", fontsize=15, fontweight="bold", color="#111")
     seed, seeds = first_seed(study), len({row["seed"] for row in study.rows})
-    said = f"The first {shown} pictures by seed {seed} at the last evaluation, not chosen, of combinations "
-    said += "never trained on.\nBelow them: the share that is right and valid of all pictures judged then, by that seed"
+    who = "" if set(codes) <= set(study.agreed_levels) else "the arm was "
+    left_out = sum(len(study.trained_on(code)) < len(study.measured) for code in study.levels) - len(codes)
+    said = f"The first {shown} pictures by seed {seed} at the last evaluation, not chosen, of combinations {who}never "
+    said += f"trained on{f' ({left_out} more are not shown)' if left_out else ''}.\n"
+    said += "Below them: the share that is right and valid of all pictures judged then, by that seed"
     said += " and by all seeds." if seeds > 1 else "."
     axes.text(0.3, 0.58, said, fontsize=9, color=QUIET, va="top", linespacing=1.5)
     for j, code in enumerate(codes):
@@ -146,7 +149,7 @@ def _row(
     right, counted = study.pictures.get(f"{name}.right"), study.pictures.get(f"{name}.joint")
     for j, code in enumerate(codes):
         k, x = order.index(code), left + j * block
-        if code not in study.agreed_levels and study.trains(name, code):
+        if code not in study.agreed_levels and name in study.trained_on(code):
             axes.text(x, y + TILE / 2, TRAINED, color=QUIET, fontsize=9, va="center")
             continue
         for t in range(shown):

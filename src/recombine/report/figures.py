@@ -15,13 +15,14 @@ import numpy as np
 
 from recombine.files import write_atomic
 from recombine.report.reading import FEW_ARMS, Finished, read_study
-from recombine.report.words import cells, level_name
+from recombine.report.words import cells, join, level_name
 
 # Line colours that keep 3:1 against white, beside the lighter colours of the papers that fill areas.
 LINES = ("#1a86c8", "#d9488f", "#d81e0a", "#7a4fd0", "#8a6a12")
 FRAMES = {"ok": "#1a7f37", "invalid": "#b26a00", "wrong": "#c62828"}
 MARKS = {"ok": "✓", "invalid": "!", "wrong": "✗"}
 TRAINED = "trained on it"  # in the place of pictures, where a composition is new to some arms only
+NAMES = 26  # letters of an arm's name that have room beside a dot; longer ones are written smaller
 WIDE, HIGH = 12.4, 4.9  # inches of the summary figure
 ROWS, ROW = 7, 0.42  # rows of pictures that have room in it, and inches that each further one adds
 FILLS = ("#56c1ff", "#ff95ca", "#ed220d", "#a98bea", "#d9b44a")
@@ -115,10 +116,19 @@ def _bare(axes: Any, levels: int) -> None:
     )
 
 
+def _named(study: Finished) -> dict[int, str]:
+    """The arm whose mark names a level in the legend: the first that has it, since not every arm has every level."""
+    found: dict[int, str] = {}
+    for arm in study.measured:
+        for level in study.levels_of[arm].values():
+            found.setdefault(level, arm)
+    return found
+
+
 def _accuracy_dots(axes: Any, study: Finished) -> None:
     """The same for many arms: one line per arm down the page, so that their names have room; a dot per level."""
     shown = cells(study, "joint")
-    levels = study.level_numbers
+    levels, named = study.level_numbers, _named(study)
     for a, arm in enumerate(study.measured):
         for i, level in enumerate(levels):
             cell = shown.get((arm, level))
@@ -129,9 +139,10 @@ def _accuracy_dots(axes: Any, study: Finished) -> None:
                 ends = [100 * cell.low, 100 * cell.high]
                 axes.plot(ends, [place, place], color=LINES[min(level, 4)], linewidth=1.6, alpha=0.6)
             style = {"color": FILLS[min(level, 4)], "markeredgecolor": LINES[min(level, 4)], "markersize": 5}
-            label = level_name(level) if a == 0 else None
+            label = level_name(level) if arm == named[level] else None
             axes.plot(100 * cell.mean, place, "o", label=label, clip_on=False, **style)
-    axes.set_yticks(range(len(study.measured)), study.measured, fontsize=9.5)
+    size = min(9.5, 9.5 * NAMES / max(map(len, study.measured)))
+    axes.set_yticks(range(len(study.measured)), study.measured, fontsize=size)
     axes.set_ylim(len(study.measured) - 0.4, -0.6)  # the first arm on top
     axes.set_xlim(0, 100)
     axes.set_xticks(range(0, 101, 25), [f"{v} %" for v in range(0, 101, 25)], fontsize=9)
@@ -143,7 +154,7 @@ def _accuracy_dots(axes: Any, study: Finished) -> None:
 def _accuracy_axes(axes: Any, study: Finished) -> None:
     """Accuracy per level with its interval; one group of bars per arm."""
     shown = cells(study, "joint")
-    levels = study.level_numbers
+    levels, named = study.level_numbers, _named(study)
     width = 0.8 / len(levels)
     for a, arm in enumerate(study.measured):
         for i, level in enumerate(levels):
@@ -152,7 +163,8 @@ def _accuracy_axes(axes: Any, study: Finished) -> None:
                 continue
             place = a + (i - (len(levels) - 1) / 2) * width
             style = {"color": FILLS[min(level, 4)], "edgecolor": LINES[min(level, 4)], "linewidth": 0.8}
-            axes.bar(place, 100 * cell.mean, width * 0.9, label=level_name(level) if a == 0 else None, **style)
+            label = level_name(level) if arm == named[level] else None
+            axes.bar(place, 100 * cell.mean, width * 0.9, label=label, **style)
             top = 100 * cell.mean
             if cell.low is not None and cell.high is not None:
                 top = 100 * cell.high
@@ -178,16 +190,20 @@ def verdict(right: int, counted: int) -> str:
 
 
 def headed(study: Finished, code: str) -> tuple[str, str]:
-    """What stands above pictures of a composition, and its colour: the level that it has for all arms, or that it is
-    new to some only."""
+    """What stands above pictures of a composition, and its colour: the level that it has for all arms, or the levels
+    that it has for some."""
     level = study.agreed_levels.get(code)
-    name = "new to some" if level is None else level_name(level)
-    return f"{name}\n{study.describe(code)}", "#333" if level is None else LINES[min(level, 4)]
+    if level is not None:
+        return f"{level_name(level)}\n{study.describe(code)}", LINES[min(level, 4)]
+    own = sorted(
+        {levels[code] for levels in study.levels_of.values() if code in levels}, key=lambda one: (one == 0, one)
+    )
+    return f"{join([level_name(one) for one in own], 'or')}\n{study.describe(code)}", "#333"
 
 
 def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> None:
     """Rows of pictures per source, a block of columns per level: the first composition of each. Where no composition
-    is held out for all arms, two that some hold out, and their pictures are those of these arms."""
+    has one level beyond training for all arms, two that are new to some, and their pictures are of these arms."""
     levels = study.agreed_levels
     chosen = [min(c for c, k in levels.items() if k == level) for level in sorted(set(levels.values()))]
     if not any(levels.values()):
@@ -212,7 +228,7 @@ def _samples(figure: Any, study: Finished, sources: list[tuple[str, str]]) -> No
             bottom = y1 - i * height - tall
             if j == 0:
                 figure.text(x0 - 0.01, bottom + tall / 2, label, ha="right", va="center", fontsize=size, color="#222")
-            if code not in levels and study.trains(source, code):
+            if code not in levels and source in study.trained_on(code):
                 figure.text(x0 + j * block, bottom + tall / 2, TRAINED, va="center", fontsize=8.5, color="#555")
                 continue
             pictures = study.pictures[source]
@@ -242,7 +258,7 @@ def summary_figure(folder: Path, path: Path) -> Path:
         usual = HIGH / high  # margins keep their inches
         figure = Figure(figsize=(WIDE, high), dpi=150)
         FigureCanvasAgg(figure)
-        longest = max(map(len, study.measured), default=0)
+        longest = min(max(map(len, study.measured), default=0), NAMES)
         edge = max(0.125, (0.3 + 0.079 * longest) / WIDE) if many else 0.05  # names of arms stand left of the axes
         wide = (0.405 if many else 0.43) - edge if sources else 0.97 - edge
         left = figure.add_axes((edge, 0.17 * usual, wide, 1 - 0.36 * usual))

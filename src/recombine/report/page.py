@@ -86,7 +86,8 @@ def context(study: Finished) -> dict[str, Any]:
         "name": study.name,
         "question": study.question,
         "abilities": abilities,
-        "far": sorted({one.level for one in abilities}),
+        "far": [one.level for one in abilities],
+        "own_trainings": study.own_trainings,
         "answer": words.answer(study),
         "warnings": words.warnings(study),
         "limits": study.limits,
@@ -215,13 +216,13 @@ def _level(study: Finished, level: int, cards: list[dict[str, Any]]) -> dict[str
 
 
 def _trainings(study: Finished) -> dict[str, Any] | None:
-    """The level of every composition for arms that are trained on the same; None where all are, or where a table of so
-    many compositions could not be read."""
+    """The level of every composition for arms that are trained on the same; None where all go by the study's split, or
+    where a table of so many compositions could not be read."""
+    if not study.own_trainings or len(study.levels) > COMPOSITIONS:
+        return None
     groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for arm, levels in study.levels_of.items():
         groups.setdefault(tuple(sorted(levels.items())), []).append(arm)
-    if len(groups) < 2 or len(study.levels) > COMPOSITIONS:
-        return None
     rows = []
     for code in study.levels:
         own = [dict(levels).get(code) for levels in groups]
@@ -408,6 +409,7 @@ def _compositions(study: Finished) -> list[dict[str, Any]]:
                 "words": study.describe(code),
                 "level": study.levels[code],
                 "level_name": words.level_name(study.levels[code]),
+                "agreed": code in study.agreed_levels,
                 "means": [sum(values) / len(values) if values else None for values in own],
             }
         )

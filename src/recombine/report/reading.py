@@ -99,6 +99,11 @@ class Finished:
         return {code: levels.pop() for code, levels in found.items() if len(levels) == 1}
 
     @cached_property
+    def own_trainings(self) -> bool:
+        """Whether some measured arm counts levels otherwise than the study's split: it is trained on others."""
+        return any(self.levels[code] != level for own in self.levels_of.values() for code, level in own.items())
+
+    @cached_property
     def disputed(self) -> list[str]:
         """The compositions of which arms say different levels: the farthest of any arm first, then those that most
         arms are not trained on."""
@@ -109,9 +114,9 @@ class Finished:
 
         return sorted((code for code in self.levels if code not in self.agreed_levels), key=key)
 
-    def trains(self, arm: str, code: str) -> bool:
-        """Whether an arm is trained on a composition."""
-        return self.levels_of.get(arm, {}).get(code) == 0
+    def trained_on(self, code: str) -> list[str]:
+        """The measured arms that are trained on a composition."""
+        return [arm for arm, levels in self.levels_of.items() if levels.get(code) == 0]
 
     @cached_property
     def level_numbers(self) -> list[int]:

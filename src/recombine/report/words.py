@@ -318,11 +318,11 @@ def warnings(study: Finished) -> list[str]:
             f"{some(shares, f'other arms less than {percent(GOOD)}')} of the trained combinations right: misses "
             "elsewhere may mean too little training rather than no recombination."
         )
-    if len({tuple(sorted(levels.items())) for levels in study.levels_of.values()}) > 1:
+    if study.own_trainings:
         notes.append(
-            "The arms are trained on different combinations, and a level is counted from what the arm itself was "
-            "trained on: a level's combinations differ between arms. Pictures and curves are sorted by the study's "
-            "split."
+            "Some arms are trained on other combinations than the study's split says, and a level is counted from what "
+            "the arm itself was trained on: a level's combinations differ between arms. Pictures and curves are sorted "
+            "by the split."
         )
     probe = cells(study, "joint_probe_only")
     for level in study.level_numbers:

@@ -10,21 +10,23 @@ the same. Beside it, not tested, stands what each arm draws of all that it is no
 Fixed before the study was run.
 """
 
-from collections.abc import Callable, Mapping
-
-import numpy as np
+from collections.abc import Mapping, Sequence
 
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import SHARED, Found, Gains, Numbers, Question, Row, Rows, together
+from recombine.claims.beyond.entries import SHARED, Contrast, Found, Gains, Numbers, Question, Row, Rows, together
 from recombine.claims.beyond.numbers import Family, chip, colours, compare, lead, listing, mean_text, over_codes, values
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, column_there
 from recombine.claims.verdicts import Untested
-from recombine.report.words import percent
+from recombine.report.words import join, points
 from recombine.splits import pairs_seen, parse_code
 
 WHICH = "which-four"
 SETTING = "training.compositions"
+MORE = (
+    "Arms differ in more than the pairs that were seen: in how far what they are asked for is from training, how many "
+    "trained combinations are near it, and how often a value was seen."
+)
 CALLED = "{} {}".format  # "DiT covering"
 
 
@@ -37,17 +39,19 @@ def judge_which(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         raise Untested(f"the study {study.name} has no arm that saw every two values together beside one that did not")
     arms = {CALLED(label, name): arm for label, own in families.items() for name, arm in own.items()}
     dull = numbers.unlearned(arms, measure.column)
-    pairs = {}
+    pairs, compared = {}, {}
     for label, own in families.items():
-        first, *others = (CALLED(label, name) for name in own)
+        first, *others = own
         for other in others:
-            both = _held_out(arms[first]) & _held_out(arms[other])
-            if both and not {first, other} & set(dull):
-                pairs[other] = _share(arms[first], both, measure), _share(arms[other], both, measure)
+            name, one, two = CALLED(label, other), own[first], own[other]
+            both = _held_out(one) & _held_out(two)
+            if both and _fewest_pairs(two) < _most(study) and not {CALLED(label, first), name} & set(dull):
+                pairs[name] = _share(one, both, measure), _share(two, both, measure)
+                compared[other] = f"{other} over {join(sorted(both))} ({_how_far(one, both)} and {_how_far(two, both)})"
     contrasts = compare(pairs, f"the study {study.name}", floor=COMPOSES.value)
     word, tone = chip(contrasts, "it matters", "no difference", "higher", "lower")
     drawn = {label: _share(arm, _held_out(arm), measure) for label, arm in arms.items()}
-    told, brief = (_told(families, drawn, text) for text in (mean_text, _mean))
+    told = _told(families, drawn)
     hue = colours({label: next(iter(own.values())) for label, own in families.items()})
     rows = [
         Row(CALLED(label, name), hue[label], values(drawn[CALLED(label, name)]))
@@ -57,7 +61,10 @@ def judge_which(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     curves = {label: over_codes(arm, _held_out(arm), measure.column) for label, arm in arms.items()}
     first_family = next(iter(families.values()))
     some = next(iter(arms.values()))
-    of = f"{len(_trained(some))} of {len(_trained(some)) + len(_held_out(some))} combinations"
+    count = len(_trained(some))
+    by_family = [
+        f"{label} {_span([one for one in contrasts if one.label.startswith(CALLED(label, ''))])}" for label in families
+    ]
     return Found(
         studies=(study,),
         answer=f"{lead(tone)}: where every two values were seen together, the share drawn of what neither arm is "
@@ -67,14 +74,19 @@ def judge_which(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         tone=tone,
         contrasts=contrasts,
         ours=together(contrasts),
-        in_brief=f"Each is trained on {of}; {next(iter(first_family))} shows every two values together. Of the others "
-        f"are drawn, right and valid: {brief}.",
+        in_brief=f"Models are trained on {count} of {count + len(_held_out(some))} combinations. With {count} that "
+        f"show every two values together, less with {count} others, over what neither is trained on: "
+        f"{join(by_family)}.",
         measure="share of the combinations that neither is trained on, where every two values were seen together less "
         "where others were, mean over the comparisons",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(Rows("Of what it is not trained on", tuple(rows)), Gains("All pairs seen, less other", contrasts)),
-        notes=(_what_was_seen(first_family, _most(study)),),
-        limits=(*numbers.left_out(dull), *numbers.still_moving(curves)),
+        notes=(
+            _what_was_seen(first_family, _most(study)),
+            f"Compared with {next(iter(first_family))}, in brackets how many factors away training is, there and here: "
+            f"{'; '.join(compared.values())}.",
+        ),
+        limits=(*numbers.left_out(dull), MORE, *numbers.still_moving(curves)),
     )
 
 
@@ -109,16 +121,27 @@ def _most(study: StudyTable) -> int:
     return factors * (factors - 1) // 2
 
 
-def _told(
-    families: Mapping[str, Mapping[str, Arm]], drawn: Mapping[str, Numbers], text: Callable[[Numbers], str]
-) -> str:
+def _how_far(arm: Arm, codes: set[str]) -> str:
+    """How many factors combinations are away from what an arm is trained on."""
+    levels = arm.study.finished.levels_of[arm.name]
+    return join([str(level) for level in sorted({levels[code] for code in codes})], "or")
+
+
+def _span(contrasts: Sequence[Contrast]) -> str:
+    """ "+15 to +79 points (higher in 4 of 4)"."""
+    if not contrasts:
+        return "not compared"
+    means = sorted(one.test.mean for one in contrasts)
+    higher = sum(one.word == "higher" for one in contrasts)
+    return f"{points(means[0])} to {points(means[-1])} points (higher in {higher} of {len(contrasts)})"
+
+
+def _told(families: Mapping[str, Mapping[str, Arm]], drawn: Mapping[str, Numbers]) -> str:
     """ "DiT covering 90 %, papers 50 %; MaskGIT covering ..."."""
-    each = {label: [f"{name} {text(drawn[CALLED(label, name)])}" for name in own] for label, own in families.items()}
+    each = {
+        label: [f"{name} {mean_text(drawn[CALLED(label, name)])}" for name in own] for label, own in families.items()
+    }
     return "; ".join(f"{label} {', '.join(own)}" for label, own in each.items())
-
-
-def _mean(found: Numbers) -> str:
-    return percent(float(np.mean(values(found))))
 
 
 def _share(arm: Arm, codes: set[str], measure: Measure) -> Numbers:
@@ -129,7 +152,7 @@ def _what_was_seen(arms: Mapping[str, Arm], most: int) -> str:
     """What the arms are trained on, and how many pairs they have seen of what they are not trained on."""
     texts = []
     for name, arm in arms.items():
-        ends = [str(n) for n in sorted({min(_pairs_of(arm)), max(_pairs_of(arm))})]
+        ends = [str(n) for n in sorted({min(_pairs_of(arm), default=0), max(_pairs_of(arm), default=0)})]
         texts.append(f"{name}: {', '.join(_trained(arm))} ({' to '.join(ends)})")
     seen = f"Trained (in brackets, how many of the {most} pairs of a held-out combination were seen together)"
     return f"{seen}: {'; '.join(texts)}."
