@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,10 +71,15 @@ def _installed(name: str) -> bool:
 
 
 def code_version() -> str:
-    """The commit this package runs from, marked where files differ from it; "released" outside a checkout. A copy
+    """The commit that this process runs, marked where files differ from it; "released" outside a checkout. A copy
     without its history is told by RECOMBINE_COMMIT."""
-    if told := os.environ.get("RECOMBINE_COMMIT"):
-        return told
+    return os.environ.get("RECOMBINE_COMMIT") or _checked_out()
+
+
+@cache
+def _checked_out() -> str:
+    """The same from the checkout, as it is when first asked for: a long run's code is in memory by then, and what
+    changes on the disk later is not what it runs. `runner` asks before it begins."""
     folder = Path(__file__).resolve().parent
     try:
         commit = _git(folder, "rev-parse", "--short=12", "HEAD")

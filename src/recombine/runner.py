@@ -53,6 +53,7 @@ def run_study(
     """
     out = Path(out)
     started, clock = datetime.now(UTC), time.perf_counter()
+    provenance.code_version()  # of now, whatever changes in the checkout while this is at work
     chosen = pick_device(device)
     begin_peak(chosen)
     kept = store_folder(out, store)

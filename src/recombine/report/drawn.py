@@ -131,7 +131,7 @@ def _heading(axes: Any, study: Finished, codes: list[str], shown: int, left: flo
     who = "" if set(codes) <= set(study.agreed_levels) else "the arm was "
     left_out = sum(len(study.trained_on(code)) < len(study.measured) for code in study.levels) - len(codes)
     said = f"The first {shown} pictures by seed {seed} at the last evaluation, not chosen, of combinations {who}never "
-    said += f"trained on{f' ({left_out} more are not shown)' if left_out else ''}.\n"
+    said += f"trained on{f' ({left_out} more not shown)' if left_out else ''}.\n"
     said += "Below them: the share that is right and valid of all pictures judged then, by that seed"
     said += " and by all seeds." if seeds > 1 else "."
     axes.text(0.3, 0.58, said, fontsize=9, color=QUIET, va="top", linespacing=1.5)
