@@ -5,6 +5,7 @@ with what is said of each at the end of its row.
 """
 
 import io
+import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ LEGEND = "dark: clear, grey: not"
 LETTER = 0.0056  # width of a letter of a row's name at 9 points, as a share of the figure
 SMALLER, BETWEEN = 0.0052, 0.009  # the same of a family's name at 8 points, and the room between two of these
 LINE = 11  # points from one line of families' names to the next
+TITLE, TITLE_LINE = 0.0063, 14  # width of a letter of a panel's title, and points from one of its lines to the next
 LEAST = 10  # points shown on both sides of 0, so that noise does not fill a panel
 LEFT, RIGHT, GAP, BOTTOM, TALL = 0.05, 0.975, 0.035, 0.135, 0.54
 FULL, CROWDED = 3, 36  # rows that fill a panel; letters of ticks that do
@@ -51,11 +53,13 @@ def draw_entry(entry: Entry, path: Path) -> Path:
         lines = max(-(-len(_families(panel)) // n) for panel, n in zip(panels, columns, strict=True))
         more = max(lines - 1, 0) * LINE  # what a second line of families' names takes from the panels, in points
         pad = 25 + more if lines else 8
+        titles = [textwrap.wrap(panel.title, max(int((wide + room) / TITLE), 1)) for panel, room in zip(panels, names)]
+        more += (max(map(len, titles)) - 1) * TITLE_LINE  # and a second line of titles, which grow upwards
         most = TALL - more / 72 / HIGH
-        for panel, room, end, n in zip(panels, names, ends, columns, strict=True):
+        for panel, title, room, end, n in zip(panels, titles, names, ends, columns, strict=True):
             tall = most * _filled(panel)
             axes = figure.add_axes((begin + room, BOTTOM + most - tall, wide, tall))
-            axes.set_title(panel.title, fontsize=10, loc="left", color=INK, pad=pad)
+            axes.set_title("\n".join(title), fontsize=10, loc="left", color=INK, pad=pad)
             _draw(axes, panel, {one.label: one for one in entry.named})
             if _families(panel):
                 _names(axes, n)
