@@ -7,7 +7,8 @@ every combination; the others have not. Each comparison is the share of right pi
 another arm of the same family, over the combinations that neither of the two is trained on, so that both are asked for
 the same. Beside it, not tested, stands what each arm draws of all that it is not trained on.
 
-Fixed before the study was run.
+The comparisons were fixed before the study was run. What is told beside them came afterwards, and so did that a second
+arm which has seen every pair is not compared (the library's study has none).
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,9 +63,8 @@ def judge_which(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     first_family = next(iter(families.values()))
     some = next(iter(arms.values()))
     count = len(_trained(some))
-    by_family = [
-        f"{label} {_span([one for one in contrasts if one.label.startswith(CALLED(label, ''))])}" for label in families
-    ]
+    names = {label: {CALLED(label, name) for name in own} for label, own in families.items()}
+    by_family = [f"{label} {_span([one for one in contrasts if one.label in own])}" for label, own in names.items()]
     return Found(
         studies=(study,),
         answer=f"{lead(tone)}: where every two values were seen together, the share drawn of what neither arm is "
