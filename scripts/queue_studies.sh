@@ -112,8 +112,12 @@ how_lanes_share() { # one sentence, where there is such a service
 }
 
 arms_of() { grep -c '"members_at_once"' "$@"; } # finished ones: each has this line in study.json
-# Whole or not at all: an archive that a kill cut short must not replace a good one.
-pack() { tar czf "$PACKED/.$1.partial" "${@:2}" && mv "$PACKED/.$1.partial" "$PACKED/$1.tar.gz"; }
+# Whole or not at all: an archive that a kill cut short must not replace a good one. tar ends with 1 where a folder changed
+# while it was read, as the store's does when a lane saves an arm; each file in it appears whole or not at all.
+pack() {
+    tar czf "$PACKED/.$1.partial" "${@:2}" || [ $? -eq 1 ] || { rm -f "$PACKED/.$1.partial" && return 1; }
+    mv "$PACKED/.$1.partial" "$PACKED/$1.tar.gz"
+}
 [ -d runs/store ] && pack store --exclude='weights-*' --exclude='*.work' --exclude='.*' -C runs store
 while read -r study; do
     name=$(basename "${study%.yaml}") && from=""

@@ -175,6 +175,27 @@ def test_what_the_second_lane_finished_is_packed(tmp_path: Path, small_study: St
 
 
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
+@pytest.mark.parametrize(("code", "replaced"), [(0, True), (1, True), (2, False)])
+def test_a_folder_that_changes_while_it_is_packed(
+    tmp_path: Path, small_study: Study, code: int, replaced: bool
+) -> None:
+    """tar ends with 1 where a lane saves an arm meanwhile, and what it wrote is good; with 2 it is not."""
+    there = machine(tmp_path / "there", small_study)
+    (there / "runs" / "store" / "arm-1").mkdir(parents=True)
+    (there / "packed").mkdir()
+    (there / "packed" / "store.tar.gz").write_text("an earlier one")
+    tar = tmp_path / "programs" / "tar"
+    tar.parent.mkdir()
+    tar.write_text(f'#!/bin/sh\n{shutil.which("tar")} "$@" && exit {code}\n')
+    tar.chmod(0o755)
+    queue(there, "5", "one", PYTHON=in_place_of_python(there, "exit 0\n"), PATH=f"{tar.parent}:{os.environ['PATH']}")
+    packed = there / "packed" / "store.tar.gz"
+    assert (packed.read_bytes() != b"an earlier one") is replaced and not list(packed.parent.glob(".*"))
+    if replaced:
+        assert "store/arm-1" in names(packed)
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
 @pytest.mark.parametrize(
     ("answers", "said"),
     [("4242", "use the GPU at the same time"), ("Cannot find MPS control daemon process", "take turns on the GPU")],
