@@ -67,11 +67,12 @@ def plant_shares(
     probe: float = 0.0,
     peak: float = 0.0,
     ceilings: Mapping[str, float | None] | None = None,
+    near: float | None = None,
     noise: float = 0.01,
 ) -> Path:
     """Write the folder of a finished study whose arms draw as told, flat but for a first evaluation that is higher by
     `peak` beyond training; the probe alone sees `probe` more there. `ceilings` of level-2 are by arm, None where not
-    measured."""
+    measured; those of level-1 are then all `near`."""
     plant(folder, study, dict.fromkeys(study.arms, Plan()), seeds=seeds, evaluations=1)
     rows: list[dict[str, Any]] = []
     for arm in study.arms:
@@ -91,8 +92,9 @@ def plant_shares(
     with facts_of(folder) as facts:
         facts["split"] = {"levels": first}
         for arm, top in (ceilings or {}).items():
-            far = [text for text, level in first.items() if level == 2 and top is not None]
-            facts["tokenizers"][arm] = {"ceiling": {text: {"joint": top} for text in far}}
+            of = {text: {1: near, 2: top}.get(level) for text, level in first.items()}
+            ceiling = {text: {"joint": one} for text, one in of.items() if one is not None}
+            facts["tokenizers"][arm] = {"ceiling": ceiling}
             facts["arms"][arm]["tokenizer"] = arm
     return folder
 

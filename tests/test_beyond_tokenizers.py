@@ -8,7 +8,7 @@ import pytest
 
 from folders import facts_of
 from planted import study_of
-from planted_beyond import asked, by_arm, of_library, plant_shares, some_arms, words
+from planted_beyond import Share, asked, by_arm, of_library, plant_shares, some_arms, words
 from recombine.claims.beyond.entries import Entry, Rows
 from recombine.claims.beyond.figures import draw_entry
 
@@ -86,11 +86,37 @@ def test_b6_study_without_any_ceiling(tmp_path: Path) -> None:
     assert any("was not measured: VAE tokens, saw all" in limit for limit in entry.limits)
 
 
+CANNOT = {"vq-train": 0.0, "vae-train": 0.1}
+
+
+def levels(ends: Mapping[str, tuple[float, float, float]]) -> Share:
+    """Arms that draw so much of the trained, of level-1 and of level-2."""
+    return lambda arm, _, level, __: ends[arm][level]
+
+
+def test_b6_where_no_tokenizer_can_write_the_rest(tmp_path: Path) -> None:
+    """That is the answer; what it costs is compared at level-1, and only there."""
+    ends = {"vq": (0.9, 0.6, 0.2), "vae": (0.9, 0.5, 0.1), "vq-train": (0.9, 0.2, 0.0), "vae-train": (0.9, 0.5, 0.0)}
+    folder = plant_shares(tmp_path, SEEN, levels(ends), evaluations=5, ceilings=CANNOT, near=0.6)
+    entry = asked("B6", folder)
+    assert entry.word == "cannot write the rest" and entry.text.startswith("Yes: of real level-2 images a V")
+    assert words(entry) == {"VAE tokens at level-1": "alike", "VQ tokens at level-1": "lower"}
+    for said in (f"can write 0{SPACE}% and 10{SPACE}% right", f"of which they can write 60{SPACE}% and 60{SPACE}%,"):
+        assert said in entry.text
+    found = entry.found
+    assert found is not None and found.afterwards and found.measure.startswith("level-1")
+    assert found.ours.mean == pytest.approx(-0.2, abs=0.01)
+    assert [panel.title for panel in found.panels if isinstance(panel, Rows)] == ["Level-2", "Level-1"]
+    assert draw_entry(entry, tmp_path / "B6.png").stat().st_size > 10_000
+    unknown = asked("B6", plant_shares(tmp_path / "unknown", SEEN, levels(ends), evaluations=5, ceilings=CANNOT))
+    assert "of which they can write" not in unknown.text and words(unknown) == words(entry)
+
+
 def test_b6_nothing_is_left_to_compare(tmp_path: Path) -> None:
-    """No answer, with the ceilings as the reason and not that arms had not learned."""
-    entry = seen(
-        tmp_path, {"vq": 0.9, "vae": 0.9, "vq-train": 0.0, "vae-train": 0.0}, {"vq-train": 0, "vae-train": 0.1}
-    )
+    """A tokenizer that saw all and cannot write level-2 either, and arms that have not learned, say nothing of what
+    seeing does; the ceilings are the reason, and not that arms had not learned."""
+    poor = {"vq": 0.1, "vae": 0.1, **CANNOT}
+    entry = seen(tmp_path, dict.fromkeys(SEEN.arms, 0.1), poor)
     assert entry.found is None and "have learned" not in entry.why
     assert f"The study {SEEN.name} leaves nothing to compare: the V" in entry.why
     assert f"write 0{SPACE}% of level-2" in entry.why and f"write 10{SPACE}% of level-2" in entry.why
@@ -98,10 +124,16 @@ def test_b6_nothing_is_left_to_compare(tmp_path: Path) -> None:
     def share(arm: str, text: str, level: int, seed: int) -> float:
         return 0.3 if arm == "vae" else 0.97 - 0.2 * level
 
-    tops = {"vq-train": 0.0}
-    mixed = asked("B6", plant_shares(tmp_path / "mixed", SEEN, share, ceilings=tops, evaluations=5))
-    assert mixed.found is None and "write 0" in mixed.why and "VAE tokens, saw all draws only" in mixed.why
-    assert ".." not in mixed.why and ".;" not in mixed.why
+    mixed = asked("B6", plant_shares(tmp_path / "mixed", SEEN, share, ceilings={"vq-train": 0.0}, evaluations=5))
+    assert set(words(mixed)) == {"VQ tokens at level-1"} and "VAE tokens" not in mixed.text
+    assert any("VAE tokens, saw all draws only" in limit for limit in mixed.limits)
+
+    def dull(arm: str, text: str, level: int, seed: int) -> float:
+        return 0.3 if arm in ("vae", "vq") else 0.97 - 0.2 * level
+
+    none = asked("B6", plant_shares(tmp_path / "none", SEEN, dull, ceilings={"vq-train": 0.0}, evaluations=5))
+    assert none.found is None and "write 0" in none.why and "VAE tokens, saw all draws only" in none.why
+    assert ".." not in none.why and ".;" not in none.why
 
 
 # Arms at the floor

@@ -194,10 +194,14 @@ class Arm:
     @property
     def ceiling(self) -> float | None:
         """Share of real level-2 images that the arm's tokenizer alone reproduces rightly; None where not measured."""
+        return self.ceiling_at(FAR)
+
+    def ceiling_at(self, level: int) -> float | None:
         name = self.study.finished.part("arms", self.name).get("tokenizer")
         entries = self.study.finished.part("tokenizers", str(name), "ceiling")
-        far = [entry.get("joint") for code, entry in entries.items() if self.study.finished.levels.get(code) == FAR]
-        known = [float(value) for value in far if value is not None]
+        levels = self.study.finished.levels_of.get(self.name, {})
+        there = [entry.get("joint") for code, entry in entries.items() if levels.get(code) == level]
+        known = [float(value) for value in there if value is not None]
         return sum(known) / len(known) if known else None
 
 
