@@ -29,7 +29,7 @@ def test_a_run_that_two_studies_have_is_told_once(tmp_path: Path) -> None:
         return any(text in one for one in evidence)
 
     same = told(plant(tmp_path / "same", DISCRETE, controls))
-    assert says(same, "Other categorical models do not compose either: autoregressive (discrete) ")
+    assert says(same, "Other arms with a categorical output do not compose either: autoregressive (discrete) ")
     assert not says(same, "maskgit (discrete)")
     fresh = plant(tmp_path / "fresh", DISCRETE, controls, seeds=range(8, 16))
     assert says(told(fresh), "maskgit (discrete) ")

@@ -166,10 +166,11 @@ def _asides(
     if settings:
         helping = [name for name, test in settings.items() if helps(name, test)]
         best = max(settings, key=lambda name: settings[name].mean)
-        asked = "Asked beside it, apart from the search (B7), was"
+        apart = "apart from the tries of the study jepa (B7)"
+        asked = f"Asked beside it, {apart}, was"
         none = "it does not clearly repair it"
         if len(settings) > 1:
-            asked = f"{len(settings)} JEPA settings were asked beside it, apart from the search (B7); the best is"
+            asked = f"{len(settings)} JEPA settings were asked beside it, {apart}; the best is"
             none = "none clearly repairs it"
         repairs = f"{join(helping)} clearly repair{'s' if len(helping) == 1 else ''} it" if helping else none
         text = f"{asked} {best}, {gain_text(settings[best], p[best])}; {repairs}."

@@ -134,7 +134,7 @@ def _controls(study: StudyTable, others: Mapping[str, StudyTable], base: Arm, me
             text = f"{arm.name} ({table.name}) {share_text(share)}"
             (composing if _composes(share) else failing).append(text)
     name = "every other categorical model fails"
-    beside = f" Other categorical models do not compose either: {join(failing)}." if failing else ""
+    beside = f" Other arms with a categorical output do not compose either: {join(failing)}." if failing else ""
     beside += f" Not judged, since they draw too few of the trained: {join(dull)}." if dull else ""
     if composing:
         sentence = f"Against the general wording, categorical models that do compose: {join(composing)}.{beside}"
