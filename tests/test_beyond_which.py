@@ -11,8 +11,9 @@ from recombine.claims.beyond.entries import Gains, Rows
 from recombine.claims.beyond.figures import draw_entry
 from recombine.claims.ledger import is_figures
 from recombine.claims.page import write_page
+from recombine.studies.spec import Study
 
-STUDY = of_library("which-four")
+STUDY, LARGE = of_library("which-four"), of_library("which-four-s")
 OTHERS = ("papers", "shape-colour", "shape-size", "colour-size")
 BOTH = {
     "papers": {"111"},
@@ -34,9 +35,11 @@ def by_arm_and_code(both: float, alone: float) -> Share:
     return share
 
 
-def test_the_study_trains_four_of_eight_in_every_arm() -> None:
-    for arm in STUDY.arms:
-        levels = levels_of(STUDY, arm)
+@pytest.mark.parametrize("study", [STUDY, LARGE], ids=lambda one: one.name)
+def test_the_study_trains_four_of_eight_in_every_arm(study: Study) -> None:
+    assert list(study.arms) == list(STUDY.arms)
+    for arm in study.arms:
+        levels = levels_of(study, arm)
         trained = [code for code, level in levels.items() if level == 0]
         assert len(levels) == 8 and len(trained) == 4
         assert all({code[f] for code in trained} == {"0", "1"} for f in range(3))
@@ -53,6 +56,34 @@ def test_arms_are_compared_over_what_neither_is_trained_on(tmp_path: Path) -> No
     assert all(one.test.mean == pytest.approx(0.7, abs=0.02) for one in entry.found.contrasts)
     turned = asked("B13", plant_shares(tmp_path / "b", STUDY, by_arm_and_code(0.9, 0.2), evaluations=4))
     assert set(words(turned).values()) == {"alike"} and turned.word == "no difference"
+
+
+def test_the_papers_arms_of_the_large_one_are_those_of_coverage() -> None:
+    other = of_library("coverage-values-2")
+    for family in ("dit", "maskgit"):
+        assert LARGE.arms[f"{family}-papers"] == other.arms[family]
+    assert (LARGE.world, LARGE.split, LARGE.seeds, LARGE.judging) == (
+        other.world,
+        other.split,
+        other.seeds,
+        other.judging,
+    )
+
+
+def test_the_larger_models_answer_where_both_are_given(tmp_path: Path) -> None:
+    small = plant_shares(tmp_path / "small", STUDY, by_arm_and_code(0.2, 0.6), evaluations=5)
+    large = plant_shares(tmp_path / "large", LARGE, by_arm_and_code(0.9, 0.6), evaluations=5)
+    alone, both = asked("B13", small), asked("B13", small, large)
+    assert alone.word == "it matters" and both.word == "no difference"
+    assert any(
+        "The study which-four-s, which would be asked first, has no results here." in one for one in alone.limits
+    )
+    assert both.found is not None and [study.name for study in both.found.studies] == ["which-four-s", "which-four"]
+    told = "The same of the study which-four: it matters. DiT +70 to +70 points (higher in 4 of 4) and MaskGIT +70"
+    assert both.found.notes[-1].startswith(told) and not any("has no results here" in one for one in both.limits)
+    few = plant_shares(tmp_path / "few", STUDY, by_arm_and_code(0.2, 0.6), seeds=range(3), evaluations=5)
+    unsaid = asked("B13", few, large)
+    assert unsaid.found is not None and "cannot be asked the same: the arms of" in unsaid.found.notes[-1]
 
 
 def test_what_is_told_and_drawn(tmp_path: Path) -> None:

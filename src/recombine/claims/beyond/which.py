@@ -1,5 +1,5 @@
-"""B13: which combinations are trained (study which-four). All arms train on equally many combinations, and in all of
-them every value of every factor is seen. Does it matter which these are?
+"""B13: which combinations are trained (study which-four-s; where that is not given, which-four). All arms train on
+equally many combinations, and in all of them every value of every factor is seen. Does it matter which these are?
 
 A combination of three factors has three pairs of values (shape and colour, shape and size, colour and size). A pair was
 seen together where some trained combination has both of its values. A family's *covering* arm has seen every pair of
@@ -7,12 +7,15 @@ every combination; the others have not. Each comparison is the share of right pi
 another arm of the same family, over the combinations that neither of the two is trained on, so that both are asked for
 the same. Beside it, not tested, stands what each arm draws of all that it is not trained on.
 
-The comparisons were fixed before the study was run. What is told beside them came afterwards, and so did that a second
-arm which has seen every pair is not compared (the library's study has none).
+The comparisons were fixed before which-four was run. What is told beside them came afterwards, and so did that a second
+arm which has seen every pair is not compared (the library's studies have none). That which-four-s is asked first was
+fixed before it was run, when which-four and the arms called papers had been seen.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from recombine.claims.asking import asked_first
 from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import SHARED, Contrast, Found, Gains, Numbers, Question, Row, Rows, together
 from recombine.claims.beyond.numbers import Family, chip, colours, compare, lead, listing, mean_text, over_codes, values
@@ -22,7 +25,7 @@ from recombine.claims.verdicts import Untested
 from recombine.report.words import join, points
 from recombine.splits import pairs_seen, parse_code
 
-WHICH = "which-four"
+WHICH = ("which-four-s", "which-four")  # the same question, the larger models first
 SETTING = "training.compositions"
 MORE = (
     "Arms differ in more than the pairs that were seen: in how far what they are asked for is from training, how many "
@@ -32,7 +35,26 @@ CALLED = "{} {}".format  # "DiT covering"
 
 
 def judge_which(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
-    study = studies[WHICH]
+    """The first study that is given answers; what another says stands beside."""
+    first, *others = (studies[name] for name in WHICH if name in studies)
+    found, _ = _judge(first, measure)
+    beside = []
+    for study in others:
+        try:
+            same, gains = _judge(study, measure)
+            beside.append(f"The same of the study {study.name}: {same.word}. {gains}.")
+        except Untested as reason:
+            beside.append(f"The study {study.name} cannot be asked the same: {reason}.")
+    return replace(
+        found,
+        studies=(first, *others),
+        notes=(*found.notes, *beside),
+        limits=(*found.limits, *asked_first(WHICH, first.name, studies)),
+    )
+
+
+def _judge(study: StudyTable, measure: Measure) -> tuple[Found, str]:
+    """What one study says, and its comparisons in a few words."""
     column_there(study, measure)
     families = {label: _by_name(group) for label, group in numbers.families(study, SETTING).items()}
     families = {label: own for label, own in families.items() if _fewest_pairs(own[next(iter(own))]) == _most(study)}
@@ -64,8 +86,8 @@ def judge_which(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     some = next(iter(arms.values()))
     count = len(_trained(some))
     names = {label: {CALLED(label, name) for name in own} for label, own in families.items()}
-    by_family = [f"{label} {_span([one for one in contrasts if one.label in own])}" for label, own in names.items()]
-    return Found(
+    gains = join([f"{label} {_span([one for one in contrasts if one.label in own])}" for label, own in names.items()])
+    found = Found(
         studies=(study,),
         answer=f"{lead(tone)}: where every two values were seen together, the share drawn of what neither arm is "
         f"trained on is, less that where others were, {listing(contrasts)}. Of all that an arm is not trained on it "
@@ -76,7 +98,7 @@ def judge_which(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         ours=together(contrasts),
         in_brief=f"Models are trained on {count} of {count + len(_held_out(some))} combinations. With {count} that "
         f"show every two values together, less with {count} others, over what neither is trained on: "
-        f"{join(by_family)}.",
+        f"{gains}.",
         measure="share of the combinations that neither is trained on, where every two values were seen together less "
         "where others were, mean over the comparisons",
         arms={label: arm.name for label, arm in arms.items()},
@@ -88,6 +110,7 @@ def judge_which(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         ),
         limits=(*numbers.left_out(dull), MORE, *numbers.still_moving(curves)),
     )
+    return found, gains
 
 
 def _by_name(group: Family) -> dict[str, Arm]:
@@ -164,7 +187,7 @@ B13 = Question(
     title="Which combinations are trained",
     question="If equally many combinations are trained and every value is among them, does it matter which?",
     compares="Of what neither is trained on: with every two values seen together, less with others",
-    studies=(WHICH,),
+    studies=WHICH,
     judge=judge_which,
     drawn=True,
     thresholds=(*SHARED, COMPOSES),
