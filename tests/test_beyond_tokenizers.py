@@ -97,19 +97,42 @@ def levels(ends: Mapping[str, tuple[float, float, float]]) -> Share:
 def test_b6_where_no_tokenizer_can_write_the_rest(tmp_path: Path) -> None:
     """That is the answer; what it costs is compared at level-1, and only there."""
     ends = {"vq": (0.9, 0.6, 0.2), "vae": (0.9, 0.5, 0.1), "vq-train": (0.9, 0.2, 0.0), "vae-train": (0.9, 0.5, 0.0)}
-    folder = plant_shares(tmp_path, SEEN, levels(ends), evaluations=5, ceilings=CANNOT, near=0.6)
+    folder = plant_shares(tmp_path / "a", SEEN, levels(ends), evaluations=5, ceilings=CANNOT, near=0.6)
     entry = asked("B6", folder)
-    assert entry.word == "cannot write the rest" and entry.text.startswith("Yes: of real level-2 images a V")
+    assert entry.word == "gives little back" and entry.text.startswith("Yes: of real level-2 images a V")
     assert words(entry) == {"VAE tokens at level-1": "alike", "VQ tokens at level-1": "lower"}
-    for said in (f"can write 0{SPACE}% and 10{SPACE}% right", f"of which they can write 60{SPACE}% and 60{SPACE}%,"):
+    for said in (f"give back 0{SPACE}% and 10{SPACE}% right", f"of which they give back 60{SPACE}% and 60{SPACE}%,"):
         assert said in entry.text
     found = entry.found
     assert found is not None and found.afterwards and found.measure.startswith("level-1")
     assert found.ours.mean == pytest.approx(-0.2, abs=0.01)
     assert [panel.title for panel in found.panels if isinstance(panel, Rows)] == ["Level-2", "Level-1"]
     assert draw_entry(entry, tmp_path / "B6.png").stat().st_size > 10_000
-    unknown = asked("B6", plant_shares(tmp_path / "unknown", SEEN, levels(ends), evaluations=5, ceilings=CANNOT))
-    assert "of which they can write" not in unknown.text and words(unknown) == words(entry)
+    nothing = dict.fromkeys(CANNOT, 0.0)
+    unknown = asked("B6", plant_shares(tmp_path / "b", SEEN, levels(ends), evaluations=5, ceilings=nothing))
+    assert "of which they give back" not in unknown.text and words(unknown) == words(entry)
+    assert unknown.word == "gives none back"
+
+
+def test_b6_compares_learned_arms_only_at_level_1_too(tmp_path: Path) -> None:
+    ends = {"vq": (0.9, 0.6, 0.2), "vae": (0.9, 0.5, 0.1), "vq-train": (0.9, 0.2, 0.0), "vae-train": (0.6, 0.1, 0.0)}
+    entry = asked("B6", plant_shares(tmp_path, SEEN, levels(ends), evaluations=5, ceilings=CANNOT, near=0.6))
+    assert words(entry) == {"VQ tokens at level-1": "lower"} and "on VAE tokens" in entry.text
+    assert any("VAE tokens, saw train draws only 60" in limit for limit in entry.limits)
+
+
+def test_b6_by_the_probe_goes_by_its_own_ceilings(tmp_path: Path) -> None:
+    ends = {"vq": (0.9, 0.6, 0.2), "vae": (0.9, 0.6, 0.1), "vq-train": (0.9, 0.2, 0.0), "vae-train": (0.9, 0.2, 0.0)}
+    folder = plant_shares(tmp_path, SEEN, levels(ends), evaluations=5, ceilings=CANNOT, near=0.6, probe=0.3)
+    with facts_of(folder) as facts:
+        for one in facts["tokenizers"].values():
+            for entry in one["ceiling"].values():
+                entry["joint_probe_only"] = 1.0
+    entry = asked("B6", folder)
+    assert set(words(entry)) == {"VAE tokens at level-1", "VQ tokens at level-1"}
+    named = entry.by_probe
+    assert named is not None and {one.label for one in named.contrasts} == {"VAE tokens", "VQ tokens"}
+    assert f"reproduces 100{SPACE}% for" in named.answer and "give back" not in named.answer
 
 
 def test_b6_nothing_is_left_to_compare(tmp_path: Path) -> None:

@@ -65,3 +65,18 @@ def test_it_stands_above_the_ledger() -> None:
     studies = kept("objectives")
     text = page_text(make_ledger(studies), studies, ROOT)
     assert text.index("**What is asked.**") < text.index(f"## {TITLE}") < text.index("## The ledger")
+
+
+def test_what_tokens_can_show_and_what_is_drawn_on_them() -> None:
+    studies = kept("tokenizers-seen")
+    verdicts, entries = make_ledger(studies), look_beyond(studies)
+    (alone,) = [line for line in brief_lines(verdicts, entries)[1].splitlines() if "tokenizer" in line]
+    head = "- **What its tokenizer has seen** ([B6](#b6) gives none back"
+    assert alone == f"{head}). DiT on such tokens draws 0 / 0\u00a0%."
+    (both,) = [
+        line for line in brief_lines(verdicts, entries, "They give back nothing.")[1].splitlines() if head in line
+    ]
+    ends = "[ceilings](#tokenizer-ceilings)). They give back nothing. DiT on such tokens draws 0 / 0\u00a0%."
+    assert both == f"{head}, {ends}"
+    (ceilings,) = brief_lines([], [], "They give back nothing.")[1].splitlines()
+    assert ceilings.startswith("- **What its tokenizer has seen** ([ceilings](#tokenizer-ceilings)). They")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from recombine.claims.beyond.entries import Contrast, Entry
 from recombine.claims.tables import FAR, NAMED, Measure, StudyTable
+from recombine.claims.tokenizer_ceilings import ANCHOR as CEILINGS
 from recombine.claims.verdicts import WORDS, Verdict
 from recombine.claims.why.sections import anchor
 from recombine.report.words import join, percent, points
@@ -22,8 +23,8 @@ FAR_OFF = 0.25  # a difference to what was published that a reader should not ha
 LOUD = "A class is told by a learned vector: the larger it begins, the louder."
 
 
-def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry], of_tokens: Sequence[str] = ()) -> list[str]:
-    """A list of what was found, less what was not asked; `of_tokens` are lines on what tokens can show."""
+def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry], of_tokens: str = "") -> list[str]:
+    """A list of what was found, less what was not asked; `of_tokens` says what tokens can show."""
     told = {verdict.id: verdict for verdict in verdicts if verdict.finding and verdict.verdict != "untested"}
     found = {entry.id: entry for entry in entries if entry.found is not None}
     lines = []
@@ -31,7 +32,8 @@ def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry], of_tokens
         lines.append(f"**What a model predicts** {_chips([told['C1']])}. {_shares(told['C1'])}")
     if "C2" in told:
         lines.append(f"**What tokens DiT predicts** {_chips([told['C2']])}. {_shares(told['C2'])}")
-    lines += of_tokens
+    if of_tokens or "B6" in found:
+        lines.append(_tokenizers(found.get("B6"), of_tokens))
     if "B12" in found:
         lines.append(f"**Categories or vectors** {_chips([found['B12']])}. {_each(found['B12'])}")
     if "B9" in found:
@@ -43,6 +45,10 @@ def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry], of_tokens
     if "B2" in found and found["B2"].found is not None:
         said = found["B2"].found.in_brief
         lines.append(f"**Factors that go together in what it sees** {_chips([found['B2']])}. {said}")
+    if "B4" in found and found["B4"].found is not None:
+        lines.append(
+            f"**How many combinations it is trained on** {_chips([found['B4']])}. {found['B4'].found.in_brief}"
+        )
     if "B13" in found and found["B13"].found is not None:
         said = found["B13"].found.in_brief
         lines.append(f"**Which combinations it is trained on** {_chips([found['B13']])}. {said}")
@@ -95,6 +101,16 @@ def _changes(entry: Entry) -> str:
     assert entry.found is not None
     text = f"{entry.asked.compares}: right and valid {_span(entry.found.contrasts)}"
     return f"{text}; named right {_span(entry.named)}." if entry.named else f"{text}."
+
+
+def _tokenizers(entry: Entry | None, of_tokens: str) -> str:
+    """What a tokenizer that saw trained combinations only can write, and what a model draws on its tokens."""
+    chips = [_chips([entry])[1:-1]] if entry else []
+    chips += [f"[ceilings](#{CEILINGS})"] if of_tokens else []
+    said = [of_tokens] if of_tokens else []
+    if entry is not None and entry.found is not None:
+        said.append(entry.found.in_brief or _changes(entry))
+    return f"**What its tokenizer has seen** ({', '.join(chips)}). {' '.join(said)}"
 
 
 def _each(entry: Entry) -> str:

@@ -28,7 +28,7 @@ PLAIN, WITH = "MaskGIT", "MaskGIT + JEPA"
 MOMENTS: dict[When, str] = {"last fifth": "over the last fifth", "end": "at its end", "peak": "at each seed's peak"}
 PUBLISHED_SETS = {(6,): 0.2761, (8,): 0.2635, (6, 8, 10): 0.5352, (7, 9, 11): 0.5627, (7, 8, 9, 11): 0.4725}
 """Published highest accuracy by layers, on CLEVRER-Kubric video."""
-SET_COLOURS = ("blue", "violet", "ochre", "grey", "green", "red")
+SET_COLOURS = ("blue", "violet", "ochre", "grey", "green")
 
 
 def _base(arm: Arm, study: StudyTable) -> Arm | None:
@@ -149,7 +149,7 @@ def _asides(
     peaks: "_Peaks",
 ) -> list[Part]:
     """The same arm at other moments, and all other JEPA arms, corrected for their number. What is known of the peaks is
-    told where they are the repair."""
+    told whether or not they are the repair."""
     others = {MOMENTS[when]: test for when, test in moments.items() if when != measure.when}
     settings = _settings(tried, measure)
     p = testing.corrected({**others, **settings}) | {MOMENTS[when]: moments_p[when] for when in moments}
@@ -160,7 +160,8 @@ def _asides(
     texts = [f"{gain_text(test, p[name])} {name}" for name, test in others.items()]
     then = [name for name, test in others.items() if helps(name, test)]
     at_peak = MOMENTS["peak"] in then
-    text = f"The gain is {join(texts)}.{f' {peaks.text}' if at_peak else ''}"
+    together = f" (p-values corrected for {len(moments) - 1 + len(settings)} tests)"
+    text = f"The gain is {join(texts)}{together}. {peaks.text}"
     name = f"a gain {join(then) if then else 'at another moment'}{f' ({peaks.name})' if at_peak and peaks.name else ''}"
     parts = [Part(name, "held" if then else "failed", text, "aside")]
     if settings:
@@ -226,7 +227,8 @@ def judge_layers(study: StudyTable, others: Mapping[str, StudyTable], measure: M
     seeds = testing.agreed_seeds(study, list(arms.values()))
     tests = {label: testing.pair(best, arm, measure, seeds) for label, arm in arms.items() if label != ours}
     p = testing.corrected(tests)
-    idle = _no_set_helps(arms, _base(best, study), measure, seeds)
+    plain = _base(best, study)
+    idle = _no_set_helps(arms, plain, measure, seeds)
     parts = []
     for label, test in tests.items():
         unlearned = next((one for one in (ours, label) if not testing.learned(arms[one], measure, seeds)), None)
@@ -243,7 +245,8 @@ def judge_layers(study: StudyTable, others: Mapping[str, StudyTable], measure: M
         held = testing.is_clear(test, p[label])
         parts.append(Part(f"better than {label}", "held" if held else "failed", f"{numbers}."))
     if idle:
-        floor = "No set clearly raises level-2 above MaskGIT without JEPA, so which is best cannot be told."
+        none = f" ({share_text(plain.share(measure, seeds))})" if plain is not None else ""
+        floor = f"No set clearly raises level-2 above MaskGIT without JEPA{none}, so which is best cannot be told."
         parts.append(Part("some set helps", "open", floor))
     better = [label for label, test in tests.items() if test.mean < 0 and p[label] < testing.CLEAR.value]
     beaten = f"{join(better)} {'are' if len(better) > 1 else 'is'} clearly better than {ours}." if better else ""
@@ -275,7 +278,8 @@ def judge_layers(study: StudyTable, others: Mapping[str, StudyTable], measure: M
                 else None,
             )
             for i, (label, arm) in enumerate(arms.items(), -1)
-        ),
+        )
+        + ((Shown("without JEPA", plain, "red"),) if plain is not None else ()),
         diamond="published: highest of a run, on video",
     )
 

@@ -196,11 +196,12 @@ class Arm:
         """Share of real level-2 images that the arm's tokenizer alone reproduces rightly; None where not measured."""
         return self.ceiling_at(FAR)
 
-    def ceiling_at(self, level: int) -> float | None:
+    def ceiling_at(self, level: int, column: str = "joint") -> float | None:
+        """The same of another level, or by another count."""
         name = self.study.finished.part("arms", self.name).get("tokenizer")
         entries = self.study.finished.part("tokenizers", str(name), "ceiling")
         levels = self.study.finished.levels_of.get(self.name, {})
-        there = [entry.get("joint") for code, entry in entries.items() if levels.get(code) == level]
+        there = [entry.get(column) for code, entry in entries.items() if levels.get(code) == level]
         known = [float(value) for value in there if value is not None]
         return sum(known) / len(known) if known else None
 

@@ -22,8 +22,8 @@ def read_ceilings(home: Path) -> list[tuple[Path, Ceilings]]:
     return [(path, read(path)) for path in sorted((home / "results" / FOLDER).glob("*.json"))]
 
 
-def brief(found: Sequence[tuple[Path, Ceilings]]) -> list[str]:
-    """A line for the first screen: tokenizers that saw the trained combinations only, of level-2."""
+def brief(found: Sequence[tuple[Path, Ceilings]]) -> str:
+    """For the first screen: tokenizers that saw the trained combinations only, of level-2. Empty where none did."""
     blind = {
         _name(one): (one.over(file.codes(FAR), "joint").mean, one.over(file.codes(FAR), "joint_probe_only").mean)
         for _, file in found
@@ -31,14 +31,13 @@ def brief(found: Sequence[tuple[Path, Ceilings]]) -> list[str]:
         if one.sees == "train" and file.codes(FAR)
     }
     if not blind:
-        return []
+        return ""
     right, named = ([shares[i] for shares in blind.values()] for i in (0, 1))
-    return [
-        f"**What its tokenizer has seen** ([ceilings](#{ANCHOR})). Real level-2 images, encoded and decoded by "
-        f"tokenizers that were fitted on the trained combinations only ({join(list(blind))}), are right and valid in "
-        f"{percents(right)}; a probe names {percents(named)} right. A model on such tokens can hardly be expected to "
-        "draw more."
-    ]
+    return (
+        f"Real level-2 images, encoded and decoded by tokenizers that were fitted on the trained combinations only "
+        f"({join(list(blind))}), are right and valid in {percents(right)}; a probe names {percents(named)} right. A "
+        "model on such tokens can hardly be expected to draw more."
+    )
 
 
 def sections(found: Sequence[tuple[Path, Ceilings]], home: Path) -> list[str]:

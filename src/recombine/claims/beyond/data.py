@@ -11,6 +11,8 @@ compositions: it is drawn beside and not tested.
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from recombine.claims.asking import asked_first
 from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import SHARED, Found, Gains, Numbers, Question, together
@@ -18,7 +20,7 @@ from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, li
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, column_there
 from recombine.claims.verdicts import Threshold, Untested
-from recombine.report.words import join
+from recombine.report.words import join, percents
 from recombine.splits import Split, composition_weights, parse_code
 from recombine.splits import code as code_of
 
@@ -140,9 +142,9 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     farthest = turned.over("Farthest level of each arm", axis, lambda arm: far(arm, measure, _farthest(arm)))
     deepest = {n: {_farthest(group[n]) for group in turned.families.values() if n in group} for n in turned.tried}
     depths = ", ".join(f"{'/'.join(map(str, sorted(own)))} with {n:g}" for n, own in deepest.items())
-    texts = [
-        numbers.over_half(line, f"of {len(levels[next(iter(arms.values())).name])} trained") for line in same.lines
-    ]
+    world = len(levels[next(iter(arms.values())).name])
+    texts = [numbers.over_half(line, f"of {world} trained") for line in same.lines]
+    drawn = [f"{line.label} {percents(float(np.mean(own)) for own in line.values.values())}" for line in same.lines]
     answer = (
         f"Of the {len(shared)} compositions that no arm is trained on, {join(texts)}; with {ticks[-1]} trained instead "
         f"of {ticks[0]} the share is {listing(contrasts)}"
@@ -157,6 +159,8 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         measure="share of the compositions that no arm is trained on, with most compositions trained less with fewest, "
         "mean over families",
         arms={label: arm.name for label, arm in arms.items()},
+        in_brief=f"Drawn of the {len(shared)} of {world} combinations that no arm is trained on, with "
+        f"{join(list(ticks))} trained: {join(drawn)}.",
         panels=(same, farthest, Gains(f"{ticks[-1]} less {ticks[0]} trained", contrasts)),
         limits=(
             *numbers.left_out(dull),

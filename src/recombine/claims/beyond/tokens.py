@@ -5,18 +5,21 @@ one fitted on all. Beside it the ceiling: the share of real level-2 images that 
 they are judged right and valid, the mean over level-2 compositions.
 
 Where no tokenizer that saw trained compositions only can write level-2, that is the answer, and what it costs is
-compared one factor nearer, at level-1. That was written when `tokenizers-seen` had been seen; before, there was none.
+compared one factor nearer, at level-1. Both that and ceilings by the probe where the
+probe alone is asked were written when `tokenizers-seen` had been seen; before, there was no answer.
 """
 
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from recombine.claims.beyond import numbers
 from recombine.claims.beyond.entries import SHARED, Found, Gains, Question, Row, Rows, together
 from recombine.claims.beyond.numbers import chip, compare, far, lead, listing, mean_text, values
 from recombine.claims.tables import FAR, Arm, Measure, StudyTable
-from recombine.claims.testing import COMPOSES, column_there
+from recombine.claims.testing import COMPOSES, MATTERS, column_there
 from recombine.claims.verdicts import Untested
-from recombine.report.words import join, percent
+from recombine.report.words import join, percent, percents
 
 SEEN = "tokenizers-seen"
 NEAR = 1  # the level nearest to training
@@ -28,8 +31,8 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     """Saw train less saw all, for every kind of tokenizer that has both. Two rules keep floors out of the answer:
 
     - An arm whose tokenizer has a ceiling below *composes* is named and not compared. What a tokenizer cannot write, no
-      model on it can be expected to draw, so the comparison would measure the tokenizer. The ceiling counts right and
-      valid pictures whichever measure is asked. A ceiling that was not measured leaves nothing out, and it is said.
+      model on it can be expected to draw, so the comparison would measure the tokenizer. By the probe
+      alone the ceiling is that by the probe alone. One that was not measured leaves nothing out, and it is said.
     - Where both arms are below *composes*, within *matters* is called "neither composes": it tells nothing of a cost,
       and does not count towards "no loss". A clear difference below *composes* is one all the same.
     """
@@ -47,13 +50,14 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
             f"the study {study.name} has no tokenizer that saw trained compositions only beside one that saw all"
         )
     arms = {f"{label}, saw {seen}": group[seen] for label, group in groups.items() for seen in ("all", "train")}
-    tops = {label: arm.ceiling for label, arm in arms.items()}
+    tops = {label: _ceiling(arm, measure) for label, arm in arms.items()}
     unable = {
         label: _unable(arms[label], top, measure)
         for label, top in tops.items()
         if top is not None and top < COMPOSES.value
     }
-    dull = numbers.unlearned({label: arm for label, arm in arms.items() if label not in unable}, measure.column)
+    unlearned = numbers.unlearned(arms, measure.column)
+    dull = {label: text for label, text in unlearned.items() if label not in unable}
     pairs = {
         label: (far(group["train"], measure), far(group["all"], measure))
         for label, group in groups.items()
@@ -63,17 +67,21 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         blind = {
             label: group
             for label, group in groups.items()
-            if f"{label}, saw train" in unable and f"{label}, saw all" not in {*unable, *dull}
+            if f"{label}, saw train" in unable and f"{label}, saw all" not in unable
         }
-        if blind:
-            return _cannot_write(study, blind, numbers.left_out(dull), measure)
+        if any(not {f"{label}, saw {seen}" for seen in ("all", "train")} & set(unlearned) for label in blind):
+            return _gives_none_back(study, blind, unlearned, measure)
         reasons = [*unable.values(), *(text.rstrip(".") for text in dull.values())]
         raise Untested(f"the study {study.name} leaves nothing to compare: {'; '.join(reasons)}")
     contrasts = compare(pairs, f"the study {study.name}", floor=COMPOSES.value)
     telling = [one for one in contrasts if one.word != "neither composes"]
     word, tone = chip(telling, "it costs", "no loss", "lower") if telling else ("neither composes", "open")
     begin = lead(tone) if telling else "It cannot be told where neither arm composes"
-    known = [f"{percent(top)} for {label}" for label in pairs if (top := groups[label]["train"].ceiling) is not None]
+    known = [
+        f"{percent(top)} for {label}"
+        for label in pairs
+        if (top := _ceiling(groups[label]["train"], measure)) is not None
+    ]
     answer = f"{begin}: with a tokenizer that saw trained compositions only, level-2 is {listing(contrasts)}"
     if known:
         answer += f"; such a tokenizer itself reproduces {join(known)} of real level-2 images rightly"
@@ -98,46 +106,58 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     )
 
 
-def _cannot_write(
-    study: StudyTable, groups: Mapping[str, Mapping[str, Arm]], limits: list[str], measure: Measure
+def _gives_none_back(
+    study: StudyTable, groups: Mapping[str, Mapping[str, Arm]], dull: Mapping[str, str], measure: Measure
 ) -> Found:
     """The answer where no tokenizer that saw trained compositions only has a ceiling of *composes*, though those that
-    saw all do. A model on such tokens cannot be expected to draw level-2; level-1 is compared."""
+    saw all do: models on such tokens can hardly be expected to draw level-2. Level-1 is compared, of arms that have
+    learned."""
     arms = {f"{label}, saw {seen}": group[seen] for label, group in groups.items() for seen in ("all", "train")}
     pairs = {
         f"{label} at level-1": (far(group["train"], measure, NEAR), far(group["all"], measure, NEAR))
         for label, group in groups.items()
+        if not {f"{label}, saw {seen}" for seen in ("all", "train")} & set(dull)
     }
     contrasts = compare(pairs, f"the study {study.name}", floor=COMPOSES.value)
-    blind = [group["train"] for group in groups.values()]
-    drawn = {label: mean_text(far(group["train"], measure)) for label, group in groups.items()}
-    near = [percent(top) for arm in blind if (top := arm.ceiling_at(NEAR)) is not None]
-    able = f", of which they can write {join(near)}," if len(near) == len(blind) else ""
-    seen = {label: far(arm, measure, NEAR) for label, arm in arms.items()}
+    blind = {label: group["train"] for label, group in groups.items()}
+    tops = [_ceiling(arm, measure) or 0.0 for arm in blind.values()]
+    near = [_ceiling(arm, measure, NEAR) for arm in blind.values()]
+    known = [percent(top) for top in near if top is not None]
+    of_near = f", of which they give back {join(known)}," if len(known) == len(near) else ""
+    drawn = {label: far(arm, measure) for label, arm in blind.items()}
+    each = [f"{mean_text(own)} on {label}" for label, own in drawn.items()]
+    seen = [f"{label} {mean_text(far(arm, measure, NEAR))}" for label, arm in arms.items()]
+    models = dict.fromkeys(numbers.NAMES.get(str(arm.setting("generator.kind")), "a model") for arm in blind.values())
+    means = [float(np.mean(values(own))) for own in drawn.values()]
     curves = {label: curve for label, arm in arms.items() if (curve := numbers.at_level(arm, NEAR, measure.column))}
-    told = listing(contrasts, " at level-1")
     return Found(
         studies=(study,),
-        answer=f"Yes: of real level-2 images {_tokenizers(blind)} that saw trained compositions only can write "
-        f"{join([percent(arm.ceiling or 0.0) for arm in blind])} right and valid, so models on their tokens can hardly "
-        f"be expected to draw it; they draw {join([f'{text} on {label}' for label, text in drawn.items()])}; at "
-        f"level-1{able} what is drawn is, less that on tokens of one that saw all, {told}.",
-        word="cannot write the rest",
+        answer=f"Yes: of real level-2 images {_tokenizers(list(blind.values()))} that saw trained compositions only "
+        f"give back {join([percent(top) for top in tops])} right and valid, and models on their tokens draw "
+        f"{join(each)}; at level-1{of_near} what is drawn is, less that on tokens of one that saw all, "
+        f"{listing(contrasts, ' at level-1')}.",
+        word="gives none back" if max(tops) < MATTERS.value else "gives little back",
         tone="clear",
         contrasts=contrasts,
         ours=together(contrasts),
         measure="level-1 with a tokenizer that saw trained compositions only less that with one that saw all, mean "
         "over tokenizers",
         arms={label: arm.name for label, arm in arms.items()},
+        in_brief=f"{join(list(models))} on such tokens draws {percents(means)}.",
+        afterwards=True,
         panels=(
             Rows("Level-2", _rows(arms, measure)),
             Rows("Level-1", _rows(arms, measure, NEAR)),
             Gains("Level-1: saw train less saw all", contrasts),
         ),
-        notes=(f"At level-1 they draw: {'; '.join(f'{label} {mean_text(own)}' for label, own in seen.items())}.",),
-        limits=(*limits, *numbers.still_moving(curves)),
-        afterwards=True,
+        notes=(f"At level-1 they draw: {'; '.join(seen)}. Level-1 is compared since the study was seen.",),
+        limits=(*numbers.left_out(dull), *numbers.still_moving(curves)),
     )
+
+
+def _ceiling(arm: Arm, measure: Measure, level: int = FAR) -> float | None:
+    """By the count that is asked."""
+    return arm.ceiling_at(level, measure.column)
 
 
 def _tokenizers(arms: Sequence[Arm]) -> str:

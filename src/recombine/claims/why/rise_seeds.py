@@ -75,7 +75,7 @@ class Followed:
     def before(self) -> str:
         """What a reason for no answer begins with."""
         if self.by_naming:
-            return f"{self.few}, and by the probe's naming alone "
+            return f"{self.few}, and of those that do by the probe's naming alone "
         return f"{self.few}, and of those that end with at least {self.end} of level-2 " if self.few else ""
 
 
