@@ -39,7 +39,6 @@ def test_a_figure_says_how_many_seeds_its_comparisons_have(tmp_path: Path) -> No
     first, *others = entry.found.contrasts
     more = replace(first, values={seed: 0.1 for seed in range(16)})
     assert seeds_text(replace(entry.found, contrasts=(more, *others))) == "8 to 16 seeds"
-    assert seeds_text(replace(entry.found, contrasts=())) == "8 seeds"
 
 
 def test_titles_of_four_panels_do_not_run_into_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from recombine.anatomy.measures import PICTURE
-from recombine.claims.beyond.entries import Contrast, Found, Numbers, Question, Row, Rows, Tone, together
+from recombine.claims.beyond.entries import Contrast, Found, Numbers, Question, Row, Rows, Tone
 from recombine.claims.beyond.numbers import NAMES, TOKENS, compare, listing, mean_text, values
 from recombine.claims.planes.parts import FITTED, MISSES, STANDARD, is_fitted, number_text, unfitted_text
 from recombine.claims.planes.table import PlaneTable, setting
@@ -90,7 +90,6 @@ def judge_bridge(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(placed),
         ours_of=tuple(one.label for one in placed),
         measure=f"share of held-out bumps in place, generators (their mean) less the {base}",
         arms=arms,

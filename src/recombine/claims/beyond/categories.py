@@ -15,7 +15,7 @@ import numpy as np
 
 from recombine.claims import lookup
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import Contrast, Found, Gains, Numbers, Question, Row, Rows, Said, Tone, together
+from recombine.claims.beyond.entries import Contrast, Found, Gains, Numbers, Question, Row, Rows, Said, Tone
 from recombine.claims.beyond.numbers import compare, far, mean_text, values, with_word
 from recombine.claims.tables import NAMED, Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, MATTERS, also_differ, column_there
@@ -136,7 +136,6 @@ def judge_categories(studies: Mapping[str, StudyTable], measure: Measure) -> Fou
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together([found[ALL]]),
         ours_of=(ALL,),
         afterwards=True,
         measure="level-2 of models of vectors less that of models of categories, each the mean of those that have "

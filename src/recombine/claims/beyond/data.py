@@ -15,7 +15,7 @@ import numpy as np
 
 from recombine.claims.asking import asked_first
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import SHARED, Found, Gains, Numbers, Question, together
+from recombine.claims.beyond.entries import SHARED, Found, Gains, Numbers, Question
 from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, mean_text, over_codes
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, column_there
@@ -84,7 +84,6 @@ def judge_dependent(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(apart),
         ours_of=tuple(one.label for one in apart),
         in_brief=brief,
         measure="level-2 at the strongest dependence less that without, mean over families",
@@ -155,7 +154,6 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(contrasts),
         measure="share of the compositions that no arm is trained on, with most compositions trained less with fewest, "
         "mean over families",
         arms={label: arm.name for label, arm in arms.items()},

@@ -128,7 +128,6 @@ class Found:
     word: str  # the answer in two or three words
     tone: Tone  # whether these say that something is there, that nothing is, or that it is open
     contrasts: tuple[Contrast, ...]
-    ours: Interval
     measure: str  # what `ours` is
     arms: Mapping[str, str]  # {what it stands for: the arm's name}
     panels: tuple[Panel, ...]
@@ -138,6 +137,10 @@ class Found:
     afterwards: bool = False  # what is compared was written when the study had been seen
     ours_of: tuple[str, ...] = ()  # labels of the comparisons that `ours` is the mean of; none: of all
     in_brief: str = ""  # a sentence for the first screen, where the comparisons do not say enough
+
+    @property
+    def ours(self) -> Interval:
+        return together([one for one in self.contrasts if not self.ours_of or one.label in self.ours_of])
 
 
 Judge = Callable[[Mapping[str, StudyTable], Measure], Found]

@@ -89,7 +89,7 @@ def _panels(entry: Entry, found: Found) -> tuple[Panel, ...]:
 
 def seeds_text(found: Found) -> str:
     """ "8 seeds", or "8 to 16 seeds" where comparisons have different numbers of them."""
-    counts = [len(one.values) for one in found.contrasts] or [found.ours.n]
+    counts = [len(one.values) for one in found.contrasts]
     low, high = min(counts), max(counts)
     return f"{high} seeds" if low == high else f"{low} to {high} seeds"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from recombine.claims import lookup
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import Contrast, Curves, Found, Gains, Question, Tone, together
+from recombine.claims.beyond.entries import Contrast, Curves, Found, Gains, Question, Tone
 from recombine.claims.beyond.numbers import compare, far
 from recombine.claims.planes.table import flat
 from recombine.claims.tables import Arm, Measure, StudyTable
@@ -103,7 +103,6 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         word=word,
         tone=tone,
         contrasts=(*((confirmed,) if confirmed else ()), *contrasts),
-        ours=together([confirmed or best]),
         ours_of=((confirmed or best).label,),
         measure="level-2 with JEPA less that of its own control, "
         + ("on fresh seeds" if confirmed else "of the best setting, chosen after the fact"),

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from recombine.claims import lookup
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import Found, Gains, Line, Over, Question, together
+from recombine.claims.beyond.entries import Found, Gains, Line, Over, Question
 from recombine.claims.beyond.jepa import own_control, what_varied
 from recombine.claims.beyond.numbers import chip, compare, far, lead, mean_text, values, with_word
 from recombine.claims.tables import Arm, Measure, StudyTable
@@ -59,7 +59,6 @@ def judge_published(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(contrasts),
         measure="level-2 with JEPA less that without, mean over the steps",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(

@@ -16,7 +16,7 @@ import numpy as np
 
 from recombine.claims import lookup
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import Found, Gains, Numbers, Question, together
+from recombine.claims.beyond.entries import Found, Gains, Numbers, Question
 from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, with_word
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import MATTERS, column_there
@@ -51,7 +51,6 @@ def judge_loud(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(contrasts),
         measure="level-2 with loud vectors less that with equal ones, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import SHARED, Found, Gains, Question, Row, Rows, together
+from recombine.claims.beyond.entries import SHARED, Found, Gains, Question, Row, Rows
 from recombine.claims.beyond.numbers import chip, compare, far, lead, listing, mean_text, values
 from recombine.claims.tables import FAR, Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, MATTERS, column_there
@@ -97,7 +97,6 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(contrasts),
         measure="level-2 with a tokenizer that saw trained compositions only less that with one that saw all, mean "
         "over tokenizers",
         arms={label: arm.name for label, arm in arms.items()},
@@ -139,7 +138,6 @@ def _gives_none_back(
         word="gives none back" if max(tops) < MATTERS.value else "gives little back",
         tone="clear",
         contrasts=contrasts,
-        ours=together(contrasts),
         measure="level-1 with a tokenizer that saw trained compositions only less that with one that saw all, mean "
         "over tokenizers",
         arms={label: arm.name for label, arm in arms.items()},

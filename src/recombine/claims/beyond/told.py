@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import Found, Gains, Question, Row, Rows, together
+from recombine.claims.beyond.entries import Found, Gains, Question, Row, Rows
 from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, mean_text, values
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import column_there, share_text
@@ -62,7 +62,6 @@ def judge_spread(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(main),
         ours_of=tuple(one.label for one in main),
         measure="level-2 with small vectors less that with equal ones, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
@@ -133,7 +132,6 @@ def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(main),
         ours_of=tuple(one.label for one in main),
         measure="level-2 with a guess of the missing factor less that with unknown, mean over the shares missing",
         arms={label: arm.name for label, arm in {**named, **arms}.items()},

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from recombine.claims.asking import lacking
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import SHARED, Found, Gains, Over, Question, together
+from recombine.claims.beyond.entries import SHARED, Found, Gains, Over, Question
 from recombine.claims.beyond.numbers import Turned, chip, compare, far, listing, mean_text, over_codes
 from recombine.claims.tables import FAR, Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, column_there
@@ -52,7 +52,6 @@ def judge_values(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(contrasts),
         measure="level-2 with most values per factor less that with fewest, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from recombine.claims.asking import asked_first
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import SHARED, Contrast, Found, Gains, Numbers, Question, Row, Rows, together
+from recombine.claims.beyond.entries import SHARED, Contrast, Found, Gains, Numbers, Question, Row, Rows
 from recombine.claims.beyond.numbers import Family, chip, colours, compare, lead, listing, mean_text, over_codes, values
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, column_there
@@ -95,7 +95,6 @@ def _judge(study: StudyTable, measure: Measure) -> tuple[Found, str]:
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(contrasts),
         in_brief=f"Models are trained on {count} of {count + len(_held_out(some))} combinations. With {count} that "
         f"show every two values together, less with {count} others, over what neither is trained on: "
         f"{gains}.",

@@ -14,7 +14,7 @@ import numpy as np
 
 from recombine.claims import lookup
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import Contrast, Curves, Found, Gains, Line, Over, Question, Tone, together
+from recombine.claims.beyond.entries import Contrast, Curves, Found, Gains, Line, Over, Question, Tone
 from recombine.claims.beyond.numbers import compare, listing, mean_text, over_codes, values
 from recombine.claims.tables import Arm, Curve, Measure, StudyTable
 from recombine.claims.testing import MATTERS
@@ -65,7 +65,6 @@ def judge_withheld(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         word=word,
         tone=tone,
         contrasts=contrasts,
-        ours=together(own),
         ours_of=tuple(one.label for one in own),
         afterwards=study.name == WITHHELD,
         measure="share of new combinations in which the withheld factor is named right, less that of the same factor "
