@@ -13,10 +13,10 @@ def test_b8(tmp_path: Path) -> None:
     entry = asked("B8", plant_bridge(tmp_path / "one", hits))
     said = words(entry)
     assert (
-        entry.word == "2 of 4 do"
+        entry.word == "2 of 4 generators do"
         and said["DiT on pixels, in place"] == said["regression on pixels, in place"] == "higher"
     )
-    assert said["DiT on pixels, memory"] == "lower" and said["DiT less MaskGIT on VQ tokens"] == "higher"
+    assert said["DiT on pixels, memory"] == "lower" and said["DiT minus MaskGIT on VQ tokens"] == "higher"
     assert len(said) == 4 + 4 + 2
     assert (
         "The CNN puts 10\u00a0% (" in entry.text

@@ -34,14 +34,14 @@ ENDS = {"maskgit": 0.3, "maskgit-soft": 0.5, "maskgit-all": 0.1, "discrete-diffu
 ENDS |= {"regression": 0.3, "givt": 0.7, "mar": 0.5, "dit": 0.1, "dit-vae": 0.9}
 SAID = {
     ALL: "higher",
-    "regression less MaskGIT": "alike",
-    "MAR less regression": "higher",
-    "GIVT less regression": "higher",
-    "DiT less regression": "lower",
-    "autoregressive less MaskGIT": "lower",
-    "discrete diffusion less MaskGIT": "alike",
-    "soft-target MaskGIT less MaskGIT": "higher",
-    "all-token MaskGIT less MaskGIT": "lower",
+    "regression minus MaskGIT": "alike",
+    "MAR minus regression": "higher",
+    "GIVT minus regression": "higher",
+    "DiT minus regression": "lower",
+    "autoregressive minus MaskGIT": "lower",
+    "discrete diffusion minus MaskGIT": "alike",
+    "soft-target MaskGIT minus MaskGIT": "higher",
+    "all-token MaskGIT minus MaskGIT": "lower",
 }
 
 
@@ -87,13 +87,13 @@ def test_vectors_draw_more(tmp_path: Path) -> None:
         "Of level-2 models of categories draw 10\u00a0% to 50\u00a0% and models of vectors draw "
     )
     assert (
-        " Models of vectors draw more: level-2 of vectors (the mean of regression, GIVT, MAR and DiT) less that of "
+        " Models of vectors draw more: level-2 of vectors (the mean of regression, GIVT, MAR and DiT) minus that of "
         "categories (the mean of MaskGIT, soft-target MaskGIT, all-token MaskGIT, discrete diffusion and "
         "autoregressive) is +14 points ("
     ) in entry.text
-    assert "and masks kept: regression less MaskGIT is " in entry.text
-    assert "and vectors kept: MAR less regression is +20 points (" in entry.text
-    assert "and categories kept: autoregressive less MaskGIT is \u221220 points (" in entry.text
+    assert "and masks kept: regression minus MaskGIT is " in entry.text
+    assert "and vectors kept: MAR minus regression is +20 points (" in entry.text
+    assert "and categories kept: autoregressive minus MaskGIT is \u221220 points (" in entry.text
     assert entry.text.endswith(", lower).") and "not compared" not in entry.text
     found = entry.found
     assert found is not None and found.ours_of == (ALL,) and found.ours.n == 8
@@ -129,7 +129,7 @@ def test_single_steps_do_not_decide(tmp_path: Path) -> None:
     """Steps of either sign that cancel: the word is that of both sides together."""
     ends = sides(0.3, 0.3) | {"givt": 0.5, "mar": 0.1}
     entry = asked(planted(tmp_path, ends))
-    assert words(entry)["GIVT less regression"] == "higher" and words(entry)["MAR less regression"] == "lower"
+    assert words(entry)["GIVT minus regression"] == "higher" and words(entry)["MAR minus regression"] == "lower"
     assert entry.word == "alike"
 
 
@@ -163,12 +163,12 @@ def dull(*arms: str, ends: Mapping[str, float] = ENDS) -> Share:
 def test_arms_that_have_not_learned(tmp_path: Path) -> None:
     """They are in no mean and no step, and named; they are drawn all the same."""
     entry = asked(plant_shares(tmp_path, STUDY, dull("maskgit-soft", "dit"), evaluations=5))
-    assert set(words(entry)) == set(SAID) - {"soft-target MaskGIT less MaskGIT", "DiT less regression"}
+    assert set(words(entry)) == set(SAID) - {"soft-target MaskGIT minus MaskGIT", "DiT minus regression"}
     for label in ("Soft-target MaskGIT", "DiT"):
         assert f"{label} draws only 40\u00a0% of the trained compositions and is not compared." in entry.limits
     assert "(the mean of regression, GIVT and MAR)" in entry.text
     assert "(the mean of MaskGIT, all-token MaskGIT, discrete diffusion and autoregressive)" in entry.text
-    assert "; DiT less regression is not compared." in entry.text
+    assert "; DiT minus regression is not compared." in entry.text
     assert entry.found is not None and isinstance(entry.found.panels[0], Rows)
     assert [row.label for row in entry.found.panels[0].rows] == list(NAMES)
 
@@ -208,12 +208,12 @@ def test_arms_that_were_not_run(tmp_path: Path) -> None:
     """Without MaskGIT only steps from regression are left."""
     kept = ["autoregressive", "regression", "mar", "dit-vae"]
     entry = asked(planted(tmp_path, study=some_arms(STUDY, STUDY.name, kept)))
-    assert set(words(entry)) == {ALL, "MAR less regression"}
-    assert "(the mean of regression and MAR) less that of categories (autoregressive alone)" in entry.text
+    assert set(words(entry)) == {ALL, "MAR minus regression"}
+    assert "(the mean of regression and MAR) minus that of categories (autoregressive alone)" in entry.text
     assert "not compared" not in entry.text  # of arms that are not there nothing is said but once
     gone = "MaskGIT, soft-target MaskGIT, all-token MaskGIT, discrete diffusion, GIVT and DiT"
     assert f"The study discrete has no arm for {gone}." in entry.limits
-    assert not any(limit.startswith("Only regression less MaskGIT") for limit in entry.limits)
+    assert not any(limit.startswith("Only regression minus MaskGIT") for limit in entry.limits)
 
 
 def test_too_few_seeds_and_no_study(tmp_path: Path) -> None:
@@ -233,9 +233,11 @@ def test_the_limits_say_what_else_differs(tmp_path: Path) -> None:
     assert limits[0] == (
         "What is compared here was written when the shares of this study had been seen (docs/claims.md)."
     )
-    assert "Only regression less MaskGIT exchanges categories for vectors and keeps the masks." in limits
+    assert "Only regression minus MaskGIT exchanges categories for vectors and keeps the masks." in limits
     also = next(limit for limit in limits if limit.startswith("Beside what is meant, these change: "))
-    assert "regression less MaskGIT, chance (" in also and also.endswith("; all-token MaskGIT less MaskGIT, smoothing.")
+    assert "regression minus MaskGIT, chance (" in also and also.endswith(
+        "; all-token MaskGIT minus MaskGIT, smoothing."
+    )
     assert "soft-target" not in also  # its targets are all that it changes
     ways = next(limit for limit in limits if limit.startswith("How pictures are drawn differs too: "))
     masked = "MaskGIT, soft-target MaskGIT and all-token MaskGIT in 32 steps, by confidence with noise 1; "

@@ -38,9 +38,9 @@ def test_comparisons_are_paired_by_seed_and_corrected_together() -> None:
     assert [one.p for one in found] == holm(raw) and found[1].test.n == 6
     assert found[0].test.mean == pytest.approx(0.235) and found[0].word == "higher"
     assert together(found).n == 6 and together(found[:1]).mean == pytest.approx(0.235)
-    assert listing(found).startswith("higher for a, +24 points (") and "; not clearly other for c, 0 points" in listing(
-        found
-    )
+    assert listing(found).startswith(
+        "higher for a, +24 points ("
+    ) and "; no clear difference for c, 0 points" in listing(found)
     with pytest.raises(Untested, match="share 5 seeds"):
         compare({"a": ({s: a[s] for s in range(5)}, b)}, "here")
     with pytest.raises(Untested, match="no two arms"):

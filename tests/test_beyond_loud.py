@@ -164,9 +164,9 @@ def test_the_ladders_step_and_jepas_gain_are_told_beside(tmp_path: Path) -> None
     found = entry.found
     assert found is not None
     ladder, jepa, last = found.more
-    # GIVT, MAR and DiT: a mean of 45 % less 30 %, then of 52 % less 2 %.
+    # GIVT, MAR and DiT: a mean of 45 % minus 30 %, then of 52 % minus 2 %.
     assert ladder.startswith(
-        "The ladder's step, GIVT, MAR and DiT on VQ tokens (their mean) less MaskGIT, is +15 points ("
+        "The ladder's step, GIVT, MAR and DiT on VQ tokens (their mean) minus MaskGIT, is +15 points ("
     )
     assert "higher) with 0.2 and +50 points (" in ladder and "it changes by +35 points (" in ladder
     assert ladder.endswith(", higher).")
@@ -186,7 +186,7 @@ def test_steps_are_about_families_that_both_studies_have(tmp_path: Path) -> None
     }
     found = asked(*pair(tmp_path / "one", studies=few)).found
     assert found is not None and len(found.more) == 2
-    assert found.more[0].startswith("The ladder's step, GIVT less MaskGIT, is +20 points (")
+    assert found.more[0].startswith("The ladder's step, GIVT minus MaskGIT, is +20 points (")
     none = few | {"loud": some_arms(STUDIES["loud"], "loud", ["maskgit-jepa", "givt"])}
     found = asked(*pair(tmp_path / "two", studies=none)).found
     assert found is not None and found.more == ()

@@ -121,7 +121,9 @@ def test_json_keeps_the_contract(home: Path) -> None:
         own = [one["difference"] for one in entry["comparisons"] if one["name"] in entry["ours_of"]]
         assert len(own) == len(entry["ours_of"]) and np.mean(own) == pytest.approx(entry["ours"])
         # of the tokenizer that cannot write level-2 no ceiling by the probe is planted, so by it nothing is left out
-        assert [one["name"] for one in entry["by_probe_only"]] == (["VQ tokens"] if entry["id"] == "B6" else [])
+        assert [one["name"] for one in entry["by_probe_only"]] == (
+            ["VQ tokens, level-2"] if entry["id"] == "B6" else []
+        )
     assert all("small" in name for name in entries["B1"]["ours_of"]) and len(entries["B1"]["comparisons"]) > 2
     search = next(one for one in found if one["id"] == "C4")["beyond"][0]
     assert search["id"] == "B7" and search["studies"] == ["jepa", "jepa-confirm"] and search["seeds"] == 8

@@ -56,13 +56,13 @@ def test_b3_tells_what_guidance_does_where_nothing_is_missing(tmp_path: Path) ->
         found is not None and found.arms[CONTROL] == "complete-guided" and found.arms["told everything"] == "complete"
     )
     gain, helped = (next(one for one in found.contrasts if one.label == label) for label in (CONTROL, GUIDED))
-    assert gain.test.mean == pytest.approx(0.08, abs=0.01)  # less complete, not less unknown
+    assert gain.test.mean == pytest.approx(0.08, abs=0.01)  # minus complete, not minus unknown
     assert f"and against it level-2 is higher for {CONTROL}, {gain.text}" in entry.text
     assert f", beside {helped.text} for {GUIDED}." in entry.text and helped.test.mean == pytest.approx(0.12, abs=0.01)
     rows, gains = found.panels
     assert isinstance(rows, Rows) and rows.rows[0].label == CONTROL and len(rows.rows) == 5
-    assert isinstance(gains, Gains) and gains.title == f"Less unknown (0{SPACE}%: less told everything)"
-    assert found.ours.mean == pytest.approx(0.0, abs=0.01)  # a guess less unknown, as before
+    assert isinstance(gains, Gains) and gains.title == f"Minus unknown (0{SPACE}%: minus told everything)"
+    assert found.ours.mean == pytest.approx(0.0, abs=0.01)  # a guess minus unknown, as before
     assert any(f"nothing told at all (10{SPACE}% of the labels)" in limit for limit in entry.limits)
     assert draw_entry(entry, tmp_path / "B3.png").stat().st_size > 10_000
 
@@ -89,7 +89,7 @@ def test_b3_at_two_shares_of_missing_labels(tmp_path: Path) -> None:
     both["arms"] |= study_of("remedies", more).resolved()["arms"]
     ends = ENDS | {"unknown-third": 0.2, "imputed-third": 0.5}
     entry = remedied(tmp_path, ends, Study.model_validate(both))
-    assert words(entry)[f"a guess from the image, 33{SPACE}%"] == "higher"  # less 20 %, not less 50 %
+    assert words(entry)[f"a guess from the image, 33{SPACE}%"] == "higher"  # minus 20 %, not minus 50 %
     assert words(entry)[f"a guess from the image, 10{SPACE}%"] == "alike" and words(entry)[CONTROL] == "higher"
     assert f"with 33{SPACE}% missing (unknown: 20{SPACE}% (" in entry.text
     assert entry.found is not None and entry.found.ours.mean == pytest.approx(0.15, abs=0.01)

@@ -41,7 +41,7 @@ def test_b1(tmp_path: Path) -> None:
         "DiT on VAE tokens, small (0.02)": "alike",
     }
     assert entry.found is not None
-    # Our number is the mean over families of small less equal, seed by seed.
+    # Our number is the mean over families of small minus equal, seed by seed.
     ends = {arm: np.array([np.clip(end + 0.01 * lean(s, arm), 0, 1) for s in range(8)]) for arm, end in SPREAD.items()}
     gaps = [ends[f"{one}-small"] - ends[f"{one}-equal"] for one in ("dit", "maskgit", "givt", "dit-vae")]
     assert entry.found.ours.mean == pytest.approx(np.mean(gaps)) and entry.found.ours.n == 8

@@ -34,7 +34,7 @@ def test_b6_pairs_what_the_tokenizer_saw(tmp_path: Path) -> None:
     ends = {"vq": 0.6, "vq-sees-train": 0.01, "vae": 0.7, "vae-sees-train": 0.7, "pixels": 0.9}
     tops = {"vq": 1.0, "vae": 1.0, "vq-sees-train": 0.6, "vae-sees-train": 0.9}
     entry = asked("B6", plant_shares(tmp_path, of_library("tokenizers-seen"), by_arm(ends), ceilings=tops))
-    assert words(entry) == {"VAE tokens": "alike", "VQ tokens": "lower"} and entry.word == "it costs"
+    assert words(entry) == {"VAE tokens, level-2": "alike", "VQ tokens, level-2": "lower"} and entry.word == "it costs"
     assert "reproduces 90\u00a0% for VAE tokens and 60\u00a0% for VQ tokens" in entry.text
     plain = some_arms(of_library("tokenizers-seen"), "tokenizers-seen", ["vq", "vae"])
     none = asked("B6", plant_shares(tmp_path / "none", plain, by_arm(ends)))
@@ -48,7 +48,7 @@ def test_b6_does_not_compare_what_the_tokenizer_cannot_write(tmp_path: Path) -> 
     """Both arms of VQ tokens are at the floor, so they are alike; the tokenizer of one cannot write level-2."""
     ends = {"vq": 0.02, "vq-train": 0.01, "vae": 0.8, "vae-train": 0.6}
     entry = seen(tmp_path, ends, {"vq-train": 0.0, "vae-train": 0.9})
-    assert words(entry) == {"VAE tokens": "lower"} and entry.word == "it costs"
+    assert words(entry) == {"VAE tokens, level-2": "lower"} and entry.word == "it costs"
     assert (
         f"the VQ-VAE that saw trained compositions only can itself write 0{SPACE}% of level-2, so its arm, which draws "
         f"1.0{SPACE}% (" in entry.text
@@ -65,14 +65,16 @@ def test_b6_does_not_compare_what_the_tokenizer_cannot_write(tmp_path: Path) -> 
 def test_b6_the_ceiling_that_an_arm_needs(tmp_path: Path, top: float | None, compared: bool) -> None:
     ends = {"vq": 0.9, "vq-train": 0.4, "vae": 0.8, "vae-train": 0.8}
     entry = seen(tmp_path, ends, {"vq-train": top})
-    assert ("VQ tokens" in words(entry)) is compared and entry.word == ("it costs" if compared else "no loss")
+    assert ("VQ tokens, level-2" in words(entry)) is compared and entry.word == ("it costs" if compared else "no loss")
     unknown = "Whether its tokenizer can itself write level-2 was not measured: VQ tokens, saw train."
     assert (unknown in entry.limits) is (top is None)
 
 
 def test_b6_asks_it_of_tokenizers_that_saw_all_too(tmp_path: Path) -> None:
     entry = seen(tmp_path, {"vq": 0.1, "vq-train": 0.1, "vae": 0.8, "vae-train": 0.8}, {"vq": 0.2})
-    assert set(words(entry)) == {"VAE tokens"} and "the VQ-VAE that saw all compositions can itself" in entry.text
+    assert (
+        set(words(entry)) == {"VAE tokens, level-2"} and "the VQ-VAE that saw all compositions can itself" in entry.text
+    )
 
 
 def test_b6_study_without_any_ceiling(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_b6_where_no_tokenizer_can_write_the_rest(tmp_path: Path) -> None:
     folder = plant_shares(tmp_path / "a", SEEN, levels(ends), evaluations=5, ceilings=CANNOT, near=0.6)
     entry = asked("B6", folder)
     assert entry.word == "gives little back" and entry.text.startswith("Yes: of real level-2 images a V")
-    assert words(entry) == {"VAE tokens at level-1": "alike", "VQ tokens at level-1": "lower"}
+    assert words(entry) == {"VAE tokens, level-1": "alike", "VQ tokens, level-1": "lower"}
     for said in (f"give back 0{SPACE}% and 10{SPACE}% right", f"of which they give back 60{SPACE}% and 60{SPACE}%,"):
         assert said in entry.text
     found = entry.found
@@ -117,7 +119,7 @@ def test_b6_where_no_tokenizer_can_write_the_rest(tmp_path: Path) -> None:
 def test_b6_compares_learned_arms_only_at_level_1_too(tmp_path: Path) -> None:
     ends = {"vq": (0.9, 0.6, 0.2), "vae": (0.9, 0.5, 0.1), "vq-train": (0.9, 0.2, 0.0), "vae-train": (0.6, 0.1, 0.0)}
     entry = asked("B6", plant_shares(tmp_path, SEEN, levels(ends), evaluations=5, ceilings=CANNOT, near=0.6))
-    assert words(entry) == {"VQ tokens at level-1": "lower"} and "on VAE tokens" in entry.text
+    assert words(entry) == {"VQ tokens, level-1": "lower"} and "on VAE tokens" in entry.text
     assert any("VAE tokens, saw train draws only 60" in limit for limit in entry.limits)
 
 
@@ -129,9 +131,9 @@ def test_b6_by_the_probe_goes_by_its_own_ceilings(tmp_path: Path) -> None:
             for entry in one["ceiling"].values():
                 entry["joint_probe_only"] = 1.0
     entry = asked("B6", folder)
-    assert set(words(entry)) == {"VAE tokens at level-1", "VQ tokens at level-1"}
+    assert set(words(entry)) == {"VAE tokens, level-1", "VQ tokens, level-1"}
     named = entry.by_probe
-    assert named is not None and {one.label for one in named.contrasts} == {"VAE tokens", "VQ tokens"}
+    assert named is not None and {one.label for one in named.contrasts} == {"VAE tokens, level-2", "VQ tokens, level-2"}
     assert f"reproduces 100{SPACE}% for" in named.answer and "give back" not in named.answer
 
 
@@ -148,7 +150,7 @@ def test_b6_nothing_is_left_to_compare(tmp_path: Path) -> None:
         return 0.3 if arm == "vae" else 0.97 - 0.2 * level
 
     mixed = asked("B6", plant_shares(tmp_path / "mixed", SEEN, share, ceilings={"vq-train": 0.0}, evaluations=5))
-    assert set(words(mixed)) == {"VQ tokens at level-1"} and "VAE tokens" not in mixed.text
+    assert set(words(mixed)) == {"VQ tokens, level-1"} and "VAE tokens" not in mixed.text
     assert any("VAE tokens, saw all draws only" in limit for limit in mixed.limits)
 
     def dull(arm: str, text: str, level: int, seed: int) -> float:
@@ -174,9 +176,15 @@ def test_b6_alike_at_the_floor_is_no_answer(tmp_path: Path) -> None:
     assert draw_entry(entry, tmp_path / "B6.png").stat().st_size > 10_000
     # One kind at the floor does not keep the other from being told.
     one = seen(tmp_path / "one", {"vq": 0.03, "vq-train": 0.03, "vae": 0.8, "vae-train": 0.8}, both)
-    assert words(one) == {"VQ tokens": "neither composes", "VAE tokens": "alike"} and one.word == "no loss"
+    assert (
+        words(one) == {"VQ tokens, level-2": "neither composes", "VAE tokens, level-2": "alike"}
+        and one.word == "no loss"
+    )
     # A clear loss below half is a loss; seeds that cannot tell still cannot.
     loss = seen(tmp_path / "loss", {"vq": 0.4, "vq-train": 0.1, "vae": 0.03, "vae-train": 0.03}, both)
-    assert words(loss) == {"VQ tokens": "lower", "VAE tokens": "neither composes"} and loss.word == "it costs"
+    assert (
+        words(loss) == {"VQ tokens, level-2": "lower", "VAE tokens, level-2": "neither composes"}
+        and loss.word == "it costs"
+    )
     wide = seen(tmp_path / "wide", dict.fromkeys(SEEN.arms, 0.3), both, noise=0.2)
     assert set(words(wide).values()) == {"not clear"} and wide.word == "cannot tell"

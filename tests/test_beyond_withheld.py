@@ -32,7 +32,7 @@ def test_the_second_study_is_the_first_but_for_its_length_and_seeds() -> None:
 
 def test_what_is_withheld_is_lost(tmp_path: Path) -> None:
     entry = asked(plant_withheld(tmp_path))
-    assert entry.word == "yes, 2 of 3"
+    assert entry.word == "yes, 2 of 3 factors"
     found = words(entry)
     assert found.pop("shape withheld: shape") == found.pop("colour withheld: colour") == "lower"
     assert len(found) == 7 and set(found.values()) == {"alike"}
@@ -90,11 +90,11 @@ def test_which_study_answers(tmp_path: Path) -> None:
     study = some_arms(STUDIES["conditioning"], "conditioning", ["full"])
     base = plant_cells(tmp_path / "conditioning", study, {"full": losing("full", {})})
     entry = asked(first, base)
-    assert entry.word == "yes, 3 of 3" and SEEN in entry.limits
+    assert entry.word == "yes, 3 of 3 factors" and SEEN in entry.limits
     assert entry.found is not None and [one.name for one in entry.found.studies] == ["withheld", "conditioning"]
     assert "was written on" not in entry.text
     again = asked(first, base, plant_withheld(tmp_path / AGAIN))
-    assert again.word == "yes, 2 of 3" and SEEN not in again.limits
+    assert again.word == "yes, 2 of 3 factors" and SEEN not in again.limits
     assert "was written on the study withheld (other seeds, " in again.text and "it is lower for shape, " in again.text
     assert ") and size, \u221249 points (" in again.text
     assert not [one for one in look_beyond(open_studies([base])) if one.id == "B11"]
@@ -108,7 +108,9 @@ def test_an_arm_that_has_not_learned(tmp_path: Path) -> None:
         if said:
             assert entry.found is None and said in entry.why
         else:
-            assert entry.word == "yes, 1 of 2" and any("shape withheld draws only" in text for text in entry.limits)
+            assert entry.word == "yes, 1 of 2 factors" and any(
+                "shape withheld draws only" in text for text in entry.limits
+            )
 
 
 def test_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

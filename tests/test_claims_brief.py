@@ -28,10 +28,12 @@ def test_a_line_for_each_finding_with_both_counts() -> None:
     found = lines("objectives", "loud", "conditioning", "jepa", "jepa-confirm")
     assert len(found) == 4
     assert found[0].startswith("- **What a model predicts** ([C1](#c1) partly). ")
-    shares = "MaskGIT 6 % (83 %; 0.7 %), GIVT 42 % (99.9 %; 74 %), MAR 19 % (99.5 %; 82 %), DiT 16 % (90 %; 86 %)."
-    shares = shares.replace(" %", "\u00a0%")
-    assert f"Right and valid after 11,000 steps (in brackets named right and published): {shares} " in found[0]
-    assert found[0].endswith("Farthest from what was published is MaskGIT.")
+    shares = (
+        "MaskGIT 6 % (named right 83 %, published 0.7 %), GIVT 42 % (named right 99.9 %, published 74 %), "
+        "MAR 19 % (named right 99.5 %, published 82 %), DiT 16 % (named right 90 %, published 86 %)."
+    ).replace(" %", "\u00a0%")
+    assert f"Right and valid after 11,000 steps: {shares} " in found[0]
+    assert found[0].endswith("As the paper counts (named right), MaskGIT is farthest from what was published.")
     assert "(clear in 3 of 6); named right \u221285 to \u221248 points (" in found[1]
     assert "full + dropout 0\u00a0%" in found[2]
     assert "not reproduced, [B7](#b7) did not clearly help in 11 settings). " in found[3]
@@ -80,3 +82,13 @@ def test_what_tokens_can_show_and_what_is_drawn_on_them() -> None:
     assert both == f"{head}, {ends}"
     (ceilings,) = brief_lines([], [], "They give back nothing.")[1].splitlines()
     assert ceilings.startswith("- **What its tokenizer has seen** ([ceilings](#tokenizer-ceilings)). They")
+
+
+def test_a_verdict_that_what_is_named_right_would_turn_says_so() -> None:
+    studies = kept("objectives-long")
+    verdicts = make_ledger(studies)
+    assert {one.id: one.turned for one in verdicts}["C1"] == "not reproduced"
+    (line, *_) = brief_lines(verdicts, [])[1].splitlines()
+    assert line.endswith("Counted so, the verdict would be: not reproduced.")
+    (row,) = [row for row in page_text(verdicts, studies, ROOT, [], []).splitlines() if row.startswith("| **[C1]")]
+    assert row.endswith("<br>by what is named right: not reproduced |")

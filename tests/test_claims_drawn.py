@@ -53,7 +53,7 @@ def refusals(folder: Path) -> list[str]:
     return [
         text
         for text in ask(ladder.CLAIM, open_studies([folder])).evidence
-        if text.startswith("Why pictures are refused")
+        if text.startswith("Share of pictures that passes each check")
     ]
 
 
@@ -91,7 +91,7 @@ def test_why_pictures_are_refused_at_the_same_evaluations(tmp_path: Path) -> Non
     study = open_studies([with_columns(tmp_path, values)])["objectives"]
     for when, text in (("peak", "70 / 70 / 70"), ("end", "90 / 90 / 90")):
         found = ladder.judge(study, {}, Measure(when=when))
-        (said,) = (note for note in found.notes if note.startswith("Why pictures are refused"))
+        (said,) = (note for note in found.notes if note.startswith("Share of pictures that passes each check"))
         assert f"MaskGIT {text}\u00a0%" in said
 
 

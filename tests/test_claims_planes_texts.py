@@ -33,7 +33,7 @@ RIM, INNER = SIDE**2 - (SIDE - 2) ** 2, (SIDE - 2) ** 2
         (-0.36, -0.34, "−0.35 (−0.36 to −0.34)"),
         (0.9782, 0.9789, "0.979 (0.978 to 0.979)"),  # and an interval has a width
         (-0.1, 0.1, "0.00 (−0.10 to 0.10)"),  # 0 has no sign
-        (0.5, 0.5, "0.50 (seeds agree)"),
+        (0.5, 0.5, "0.50 (all seeds)"),
     ],
 )
 def test_numbers_with_intervals(low: float, high: float, text: str) -> None:
@@ -53,7 +53,7 @@ def test_f1_says_which_transformer_and_what_is_rim() -> None:
     found = f1_failure(table({"cnn": (cnn, numbers() | deep), "mlp": (mlp, numbers() | deep)}))
     assert not any("transformer" in note for note in found.notes)
     (note,) = found.notes
-    assert f"({RIM} of {RIM + INNER} cells)" in note and "CNN 0\u00a0% (seeds agree), 0\u00a0% valid too" in note
+    assert f"({RIM} of {RIM + INNER} cells)" in note and "CNN 0\u00a0% (all seeds), 0\u00a0% valid too" in note
     unfitted = {"cnn": (CNN, numbers() | deep), "transformer": (TRANSFORMER, numbers(inside=0.8) | deep)}
     notes = f1_failure(table(unfitted)).notes
     assert any("not the published one" in text for text in notes)

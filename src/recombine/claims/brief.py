@@ -4,7 +4,8 @@ Every line is put together from the same verdicts and entries as the sections be
 gives the verdict with its numbers; it claims nothing of its own, so it is true whatever the tables say.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from recombine.claims.beyond.entries import Contrast, Entry
 from recombine.claims.tables import FAR, NAMED, Measure, StudyTable
@@ -20,6 +21,7 @@ MODELS = (
 )
 
 FAR_OFF = 0.25  # a difference to what was published that a reader should not have to find
+TOLD = "Full tells values, quantized classes; dropout withholds each factor at times."
 LOUD = "A class is told by a learned vector: the larger it begins, the louder."
 
 
@@ -27,42 +29,33 @@ def brief_lines(verdicts: Sequence[Verdict], entries: Sequence[Entry], of_tokens
     """A list of what was found, less what was not asked; `of_tokens` says what tokens can show."""
     told = {verdict.id: verdict for verdict in verdicts if verdict.finding and verdict.verdict != "untested"}
     found = {entry.id: entry for entry in entries if entry.found is not None}
-    lines = []
-    if "C1" in told:
-        lines.append(f"**What a model predicts** {_chips([told['C1']])}. {_shares(told['C1'])}")
-    if "C2" in told:
-        lines.append(f"**What tokens DiT predicts** {_chips([told['C2']])}. {_shares(told['C2'])}")
+    lines: list[str] = []
+
+    def add(title: str, one: Verdict | Entry | None, text: Callable[[Any], str]) -> None:
+        if one is not None:
+            lines.append(f"**{title}** {_chips([one])}. {text(one)}")
+
+    add("What a model predicts", told.get("C1"), _shares)
+    add("What tokens DiT predicts", told.get("C2"), _shares)
     if of_tokens or "B6" in found:
         lines.append(_tokenizers(found.get("B6"), of_tokens))
-    if "B12" in found:
-        lines.append(f"**Categories or vectors** {_chips([found['B12']])}. {_each(found['B12'])}")
-    if "B9" in found:
-        lines.append(f"**How loudly it is told its factors** {_chips([found['B9']])}. {LOUD} {_changes(found['B9'])}")
-    if "C3" in told:
-        lines.append(f"**What it is told** {_chips([told['C3']])}. {_shares(told['C3'])}")
-    if "B11" in found:
-        lines.append(f"**What is withheld from it at times** {_chips([found['B11']])}. {_each(found['B11'])}")
-    if "B2" in found and found["B2"].found is not None:
-        said = found["B2"].found.in_brief
-        lines.append(f"**Factors that go together in what it sees** {_chips([found['B2']])}. {said}")
-    if "B4" in found and found["B4"].found is not None:
-        lines.append(
-            f"**How many combinations it is trained on** {_chips([found['B4']])}. {found['B4'].found.in_brief}"
-        )
-    if "B13" in found and found["B13"].found is not None:
-        said = found["B13"].found.in_brief
-        lines.append(f"**Which combinations it is trained on** {_chips([found['B13']])}. {said}")
+    add("Categories or vectors", found.get("B12"), _in_brief)
+    add("How loudly it is told its factors", found.get("B9"), lambda entry: f"{LOUD} {_changes(entry)}")
+    add("What it is told", told.get("C3"), lambda verdict: f"{TOLD} {_shares(verdict)}")
+    add("What is withheld from it at times", found.get("B11"), _each)
+    add("Factors that go together in what it sees", found.get("B2"), _in_brief)
+    add("How many combinations it is trained on", found.get("B4"), _in_brief)
+    add("Which combinations it is trained on", found.get("B13"), _in_brief)
     jepa: list[Verdict | Entry] = [told["C4"]] if "C4" in told else []
-    jepa += [found["B7"]] if "B7" in found else []
+    jepa += [found[one] for one in ("B7", "B10") if one in found]
     if jepa:
         numbers = f" {_difference(told['C4'])}" if "C4" in told else ""
+        numbers += _by_the_name(found["B7"]) if "B7" in found else ""
         lines.append(f"**A JEPA loss** {_chips(jepa)}.{numbers}")
     planes = [verdict for verdict in told.values() if verdict.id.startswith("F")]
     if planes:
         lines.append(f"**Decoders that are told x and y.** {_by_word(planes)}")
-    if "B8" in found:
-        first = found["B8"].text.split("; ")[0].removesuffix(".")
-        lines.append(f"**Generators in a decoder's place** {_chips([found['B8']])}. {first}.")
+    add("Generators in a decoder's place", found.get("B8"), _in_brief)
     return [f"## {TITLE}", "\n".join(f"- {line}" for line in lines)] if lines else []
 
 
@@ -70,6 +63,11 @@ def _chips(asked: Sequence[Verdict | Entry]) -> str:
     """ "([C4](#...) not reproduced, [B7](#...) did not help)"."""
     words = [f"[{one.id}](#{anchor(one.id)}) {one.verdict if isinstance(one, Verdict) else one.word}" for one in asked]
     return f"({', '.join(words)})"
+
+
+def _in_brief(entry: Entry) -> str:
+    assert entry.found is not None
+    return entry.found.in_brief
 
 
 def _shares(verdict: Verdict) -> str:
@@ -80,20 +78,21 @@ def _shares(verdict: Verdict) -> str:
     after = f" after {steps.pop():,} steps" if len(steps) == 1 else ""
     probed = NAMED in found.study.columns
     published = all(one.published is not None for one in found.shown)
-    told = ["named right"] if probed else []
-    told += ["published"] if published else []
     text, apart = [], {}
     for one in found.shown:
         named = one.arm.share(Measure(NAMED), one.arm.seeds).mean if probed else None
-        beside = [percent(share) for share in (named, one.published if published else None) if share is not None]
+        beside = [f"named right {percent(named)}"] if named is not None else []
+        beside += [f"published {percent(one.published)}"] if published and one.published is not None else []
         text.append(f"{one.label} {percent(one.arm.share(Measure(), one.arm.seeds).mean)}")
-        text[-1] += f" ({'; '.join(beside)})" if beside else ""
+        text[-1] += f" ({', '.join(beside)})" if beside else ""
         if named is not None and one.published is not None:
             apart[one.label] = abs(named - one.published)
-    what = f"Right and valid{after}{f' (in brackets {join(told)})' if told else ''}"
     farthest = max(apart, key=lambda label: apart[label], default="")
-    far = f" Farthest from what was published is {farthest}." if farthest and apart[farthest] >= FAR_OFF else ""
-    return f"{what}: {', '.join(text)}.{far}{_weaker(verdict)}"
+    far = ""
+    if farthest and apart[farthest] >= FAR_OFF:
+        far = f" As the paper counts (named right), {farthest} is farthest from what was published."
+    far += f" Counted so, the verdict would be: {verdict.turned}." if verdict.turned else ""
+    return f"Right and valid{after}: {', '.join(text)}.{far}{_weaker(verdict)}"
 
 
 def _changes(entry: Entry) -> str:
@@ -120,6 +119,17 @@ def _each(entry: Entry) -> str:
     after = " Compared when the study had been seen." if entry.found.afterwards else ""
     what = entry.asked.compares if len(own) > 1 else "Level-2"
     return f"{what}: {', '.join(f'{one.label} {one.text}' for one in own)}.{after}"
+
+
+def _by_the_name(entry: Entry) -> str:
+    """Which comparisons are clear by what the probe names right, valid or not."""
+    higher = [f"{one.label} {one.text}" for one in entry.named if one.word == "higher"]
+    if not higher:
+        return ""
+    gains = "gains" if len(higher) == 1 else "gain"
+    return (
+        f" Of B7's {len(entry.named)} comparisons {len(higher)} clearly {gains} by what is named right: {join(higher)}."
+    )
 
 
 def _span(contrasts: Sequence[Contrast]) -> str:
@@ -180,9 +190,11 @@ def what_is_asked(study: StudyTable | None) -> str:
     words = [", ".join(factor["values"][int(i)] for factor, i in zip(factors, code, strict=True)) for code in far]
     one = f" (here one: {words[0]})" if len(far) == 1 else f" (here {len(far)})"
     trained = sum(level == 0 for level in levels.values())
+    seen = {arm.setting("tokenizer.sees") for arm in study.arms} if study is not None else set()
+    tokens = " Their tokenizers have seen all of them." if seen == {"all"} else ""
     return (
         f"Models are trained on {trained} of {len(levels)} combinations of {names} and asked for the others. *Level-1* "
-        f"combinations differ in one factor from the nearest that was trained, *level-2* in two{one}."
+        f"combinations differ in one factor from the nearest that was trained, *level-2* in two{one}.{tokens}"
     )
 
 
@@ -191,7 +203,7 @@ def what_counts(study: StudyTable | None) -> str:
     text = (
         "A picture is *named right* if a classifier, the probe, names every factor as asked: so the papers count. It "
         "is *right and valid* if besides it is a picture of this world: colour, size and place as measured are in "
-        "range and as asked, and it has no defects. Verdicts go by that."
+        "range and as asked, and it has no defects. Verdicts go by *right and valid*."
     )
     judge = study.finished.part("judge") if study is not None else {}
     accepted, refused = judge.get("accepted") or {}, judge.get("refused") or {}

@@ -269,7 +269,7 @@ CLAIM = Claim(
     published="DiT at level-2, mean of the last fifth: full 100 %, full + dropout 0 %, quantized 63.7 %, quantized + "
     "dropout 0 %",
     value=PUBLISHED[FULL] - PUBLISHED[BOTH],
-    measure=f"level-{FAR} with full conditioning less that with quantized + dropout",
+    measure=f"level-{FAR} with full conditioning minus that with quantized + dropout",
     trust="read from vector figures; one run each but the last, of 3 seeds, whose data set is unresolved",
     studies=lookup.STUDIES["C3"],
     judge=judge,

@@ -90,7 +90,7 @@ def titled(figure: Any, title: str, word: str, colour: str, statement: str, what
 
 def _published(axes: Any, shown: list[Shown], here: float) -> None:
     """The curves as they were published. Those steps that ours have too are shaded: ours are often far fewer."""
-    axes.set_title("As published", fontsize=10, loc="left", color=INK, pad=8)
+    axes.set_title("As published: named right", fontsize=10, loc="left", color=INK, pad=8)
     longest = 0.0
     for one in shown:
         steps, values = published_curves()[str(one.curve)]
@@ -128,7 +128,9 @@ def _ours(axes: Any, found: Finding, bare: bool) -> None:
     if len({one.arm.steps for one in found.shown}) == 1:
         _shaded(axes, 0.8 * longest, longest, "the last fifth")
     seeds = found.ours.n
-    axes.set_title(f"Here: mean and 95 % interval of {seeds} seeds", fontsize=10, loc="left", color=INK, pad=8)
+    axes.set_title(
+        f"Here: right and valid, mean and 95 % interval of {seeds} seeds", fontsize=10, loc="left", color=INK, pad=8
+    )
     if bare:
         axes.set_yticklabels([])
 

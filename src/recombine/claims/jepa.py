@@ -46,9 +46,11 @@ def judge_gain(study: StudyTable, others: Mapping[str, StudyTable], measure: Mea
     tried = [arm for arm in every if arm is not chosen] + _searched(study, others)
     moments, p = _moments(arms, tried, measure.column, seeds)
     test = replace(moments[measure.when], p=p[measure.when])
+    peaks = _Peaks.of(arms, measure.column, seeds)
+    asides = _asides(moments, p, tried, measure, peaks)
     parts = [
         _gain(arms, test, measure, seeds),
-        *_asides(moments, p, tried, measure, _Peaks.of(arms, measure.column, seeds)),
+        *asides,
         _room(arms[PLAIN], measure, seeds),
         testing.flat_limit({PLAIN: arms[PLAIN]}, measure, seeds, "the gain may vanish with more training"),
         testing.whole_limit(study),
@@ -61,6 +63,7 @@ def judge_gain(study: StudyTable, others: Mapping[str, StudyTable], measure: Mea
     published = {PLAIN: ("maskgit", 0.007, "red"), WITH: ("maskgit_jepa", 0.44, "pink")}
     notes = [
         refused(arms, measure, seeds),
+        peaks.text if not any(peaks.text in one.sentence for one in asides) else "",
         _controls(study, measure),
         decay if height - mean >= MATTERS.value else "",
         testing.unsettled({WITH: arms[WITH]}, measure, seeds),
@@ -149,7 +152,7 @@ def _asides(
     peaks: "_Peaks",
 ) -> list[Part]:
     """The same arm at other moments, and all other JEPA arms, corrected for their number. What is known of the peaks is
-    told whether or not they are the repair."""
+    told here where they are the repair, and below the answer else."""
     others = {MOMENTS[when]: test for when, test in moments.items() if when != measure.when}
     settings = _settings(tried, measure)
     p = testing.corrected({**others, **settings}) | {MOMENTS[when]: moments_p[when] for when in moments}
@@ -161,7 +164,7 @@ def _asides(
     then = [name for name, test in others.items() if helps(name, test)]
     at_peak = MOMENTS["peak"] in then
     together = f" (p-values corrected for {len(moments) - 1 + len(settings)} tests)"
-    text = f"The gain is {join(texts)}{together}. {peaks.text}"
+    text = f"The gain is {join(texts)}{together}.{f' {peaks.text}' if at_peak else ''}"
     name = f"a gain {join(then) if then else 'at another moment'}{f' ({peaks.name})' if at_peak and peaks.name else ''}"
     parts = [Part(name, "held" if then else "failed", text, "aside")]
     if settings:
@@ -233,7 +236,8 @@ def judge_layers(study: StudyTable, others: Mapping[str, StudyTable], measure: M
     for label, test in tests.items():
         unlearned = next((one for one in (ours, label) if not testing.learned(arms[one], measure, seeds)), None)
         numbers = (
-            f"{label} {share_text(arms[label].share(measure, seeds))}, {gain_text(test, p[label])} of {ours} over it"
+            f"{ours} minus {label}, which draws {share_text(arms[label].share(measure, seeds))}: "
+            f"{gain_text(test, p[label])}"
         )
         if unlearned is not None:
             sentence = f"{testing.not_learned(unlearned, arms[unlearned], measure, seeds)}."
@@ -247,7 +251,7 @@ def judge_layers(study: StudyTable, others: Mapping[str, StudyTable], measure: M
     if idle:
         none = f" ({share_text(plain.share(measure, seeds))})" if plain is not None else ""
         floor = f"No set clearly raises level-2 above MaskGIT without JEPA{none}, so which is best cannot be told."
-        parts.append(Part("some set helps", "open", floor))
+        parts.insert(0, Part("some set helps", "open", floor))
     better = [label for label, test in tests.items() if test.mean < 0 and p[label] < testing.CLEAR.value]
     beaten = f"{join(better)} {'are' if len(better) > 1 else 'is'} clearly better than {ours}." if better else ""
     parts.append(Part("no other set is better", "failed" if better else "held", beaten, "veto"))
@@ -317,7 +321,7 @@ GAIN = Claim(
     published="Level-2 of MaskGIT: 0 % without; with JEPA about 67 % at its peak, about 44 % in the last fifth, 36 % "
     "at the end",
     value=0.433,
-    measure="level-2 of MaskGIT with JEPA less that without",
+    measure="level-2 of MaskGIT with JEPA minus that without",
     trust="read from the pixels of a figure; one run",
     studies=lookup.STUDIES["C4"],
     judge=judge_gain,
@@ -331,7 +335,7 @@ LAYERS = Claim(
     published="Highest accuracy on CLEVRER-Kubric video: {6} 27.6 %, {8} 26.4 %, {6, 8, 10} 53.5 %, {7, 9, 11} 56.3 %, "
     "{7, 8, 9, 11} 47.3 %",
     value=round(PUBLISHED_SETS[7, 9, 11] - PUBLISHED_SETS[6, 8, 10], 4),
-    measure="level-2 with {7, 9, 11} less that with the strongest other set",
+    measure="level-2 with {7, 9, 11} minus that with the strongest other set",
     trust="a third party's note on a table; another data set; spread unknown",
     studies=lookup.STUDIES["C5"],
     judge=judge_layers,

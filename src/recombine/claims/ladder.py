@@ -173,7 +173,7 @@ CLAIM = Claim(
     published="Level-2, mean of the last fifth of the evaluations: MaskGIT 0.7 %, GIVT 73.5 %, MAR 81.6 %, DiT on VQ "
     "tokens 86.2 %",
     value=round(GAIN, 4),
-    measure="level-2 of the continuous models (their mean) less MaskGIT's",
+    measure="level-2 of the continuous models (their mean) minus MaskGIT's",
     trust="read from a vector figure; one run each",
     studies=lookup.STUDIES["C1"],
     judge=judge,

@@ -115,8 +115,9 @@ def ask(claim: Claim, studies: Mapping[str, StudyTable]) -> Verdict:
         limits += _would_be(claim, first, other)
         limits += doubts(first.study, first.arms.values())
     limits += own_limits(first.study)
-    by_probe = other[BY_PROBE].ours if BY_PROBE in other else None
-    return Verdict(claim, first.verdict, first, tuple(evidence), tuple(limits), by_probe)
+    named = other.get(BY_PROBE)
+    by_probe, word = (named.ours, named.verdict) if named else (None, None)
+    return Verdict(claim, first.verdict, first, tuple(evidence), tuple(limits), by_probe, word)
 
 
 def _limits(part: Part) -> bool:

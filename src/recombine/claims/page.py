@@ -259,11 +259,14 @@ def _top(verdicts: Sequence[Verdict]) -> str:
         f"- **Who is asked.** {MODELS}\n"
         f"- **Two counts.** {what_counts(study)}\n"
         "- **Numbers** are, where nothing else is said, shares of level-2 pictures over the last fifth of the "
-        "evaluations, with 95 % intervals over seeds; those of the claims F are about decoders that are told every "
-        "factor, at the end of training, over the pairs (x, y) that were held out "
+        "evaluations, with 95 % intervals over seeds. Intervals are each by itself; p-values, and with them *higher*, "
+        "*lower* and *clear*, are corrected for the tests that stand together in a section, so that an interval may "
+        "leave out 0 and not be clear.\n"
+        "- **The claims F** are about decoders that are told x and y and draw one bump there; the pairs (x, y) in a "
+        "square were held out. A bump is *in place* where it is found within 1 pixel, at the end of training "
         "([docs/rendering.md](docs/rendering.md)).\n"
-        "- **Verdicts** are reached as [docs/claims.md](docs/claims.md) says, by thresholds that were fixed in the "
-        "code before the runs, as its history shows; rules that were not stand in "
+        "- **Verdicts** are reached as [docs/claims.md](docs/claims.md) says, by thresholds in the code. Most were "
+        "fixed before the runs, as its history shows; those that were not stand in "
         "[a table](docs/claims.md#what-was-not-fixed-beforehand)."
     )
 
@@ -278,7 +281,8 @@ def _ledger(verdicts: Sequence[Verdict]) -> str:
     """One table per paper."""
     parts = [
         "## The ledger",
-        "In percentage points where no unit is given, with 95 % intervals; below a verdict what it rests on.",
+        "In percentage points where no unit is given, with 95 % intervals; below a verdict what it rests on. A model "
+        "*composes* that draws more than half of level-2.",
     ]
     for letter, (name, paper) in PAPERS.items():
         own = [verdict for verdict in verdicts if verdict.id.startswith(letter)]
@@ -291,6 +295,7 @@ def _ledger(verdicts: Sequence[Verdict]) -> str:
             cells = [f"**[{verdict.id}](#{anchor(verdict.id)})** {verdict.claim.statement}", verdict.claim.measure]
             cells += [published_text(verdict), *([by_probe_text(verdict)] if probed else []), ours_text(verdict)]
             why = f"<br>{reasons}" if (reasons := _reasons(verdict)) else ""
+            why += f"<br>by what is named right: {verdict.turned}" if verdict.turned else ""
             lines.append(f"| {' | '.join(cells)} | {verdict.seeds} | {MARKS[verdict.verdict]} {verdict.verdict}{why} |")
         parts += ["\n".join(lines)] if found else []
         waiting = [verdict.id for verdict in own if not verdict.finding]

@@ -20,7 +20,8 @@ def refused(arms: Mapping[str, Arm], measure: Measure, seeds: list[int]) -> str:
     texts = []
     for label, arm in arms.items():
         texts.append(f"{label} {percents([_then(arm, reason, measure, seeds).mean() for reason in REASONS])}")
-    return f"Why pictures are refused (named right / in the world's ranges / free of defects): {', '.join(texts)}."
+    checks = "named right / in the world's ranges / free of defects"
+    return f"Share of pictures that passes each check ({checks}): {', '.join(texts)}."
 
 
 def _then(arm: Arm, column: str, measure: Measure, seeds: list[int]) -> np.ndarray:

@@ -158,6 +158,7 @@ class Verdict:
     evidence: tuple[str, ...]  # sentences
     limits: tuple[str, ...] = field(default=())  # sentences: what keeps the answer from being stronger
     by_probe: Interval | None = None  # our number as the papers count: what a probe names right, valid or not
+    word_by_probe: Word | None = None  # and the verdict
 
     @property
     def id(self) -> str:
@@ -166,6 +167,12 @@ class Verdict:
     @property
     def seeds(self) -> int:
         return self.finding.ours.n if self.finding else 0
+
+    @property
+    def turned(self) -> str:
+        """The verdict as the papers count, where it is another one; else empty."""
+        told = self.verdict != "untested" and self.word_by_probe not in (None, "untested", self.verdict)
+        return str(self.word_by_probe) if told else ""
 
     @property
     def pictured(self) -> StudyTable | None:

@@ -48,7 +48,7 @@ def percents(shares: Iterable[float]) -> str:
 def span(low: float, high: float) -> str:
     """An interval of shares, "91–99 %"; with decimals only when it is narrow, in words when it has no width."""
     if low == high:  # no spread was seen, which is not certainty
-        return "seeds agree"
+        return "all seeds"
     digits = 0 if high - low >= 0.02 else 1
     while digits < 4 and f"{100 * low:.{digits}f}" == f"{100 * high:.{digits}f}":  # 99.98–100.00, not 100.0–100.0
         digits += 1

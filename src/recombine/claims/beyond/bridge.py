@@ -1,7 +1,7 @@
 """B8: both studies on one axis. Do generators draw the pairs in the hole where a decoder superposes (study bridge)?
 
-Each generator less the decoder: the share of held-out bumps in place, and the memory's share in single pictures deep in
-the hole (`superposition_share`: 1 is all memory, 0 all truth). And, for what they predict: generators on the same
+Each generator minus the decoder: the share of held-out bumps in place, and the memory's share in single pictures deep
+in the hole (`superposition_share`: 1 is all memory, 0 all truth). And, for what they predict: generators on the same
 tokens against each other, in place. A generator draws the hole where it puts more than half in place (*misses*) and
 clearly more than the decoder. An arm that has not *fitted* what it was trained on is left out.
 """
@@ -66,7 +66,7 @@ def judge_bridge(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         tokens = [str(setting(table.arms[fitted[one]], "tokenizer.kind")) for one in (a, b)]
         if tokens[0] == tokens[1]:
             names = [one.split(" on ")[0] for one in (a, b)]
-            against[f"{names[0]} less {names[1]} on {TOKENS[tokens[0]]}"] = (place[a], place[b])
+            against[f"{names[0]} minus {names[1]} on {TOKENS[tokens[0]]}"] = (place[a], place[b])
     contrasts = compare(
         pairs | against, f"the study {study.name}", [label for label in pairs if label.endswith(MEMORY)]
     )
@@ -79,6 +79,9 @@ def judge_bridge(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     said = {one.label: one.word.replace("not clear", "not clearly other") for one in contrasts}
     texts = [f"{label} {mean_text(place[label])[:-1]}, {said[label + PLACE]})" for label in fitted]
     answer = f"The {base} puts {mean_text(place[base])} of held-out bumps in place, {join(texts)}"
+    differ = _differences(study, table, arms[base], fitted)
+    besides = f" Not alike are {join([*differ[:2], 'more'] if len(differ) > 2 else differ)}." if differ else ""
+    in_brief = f"{answer}.{besides}"
     if shared:
         texts = [f"{_number(memory[label])[:-1]}, {said[label + MEMORY]}) with {label}" for label in fitted]
         answer += f"; the memory's share deep in the hole is {_number(memory[base])} with the {base}, {join(texts)}"
@@ -89,9 +92,10 @@ def judge_bridge(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         answer=f"{answer}.",
         word=word,
         tone=tone,
+        in_brief=in_brief,
         contrasts=contrasts,
         ours_of=tuple(one.label for one in placed),
-        measure=f"share of held-out bumps in place, generators (their mean) less the {base}",
+        measure=f"share of held-out bumps in place, generators (their mean) minus the {base}",
         arms=arms,
         panels=(
             Rows("Held-out bumps in place", _rows(place, arms, table)),
@@ -121,7 +125,7 @@ def _word(placed: Sequence[Contrast], place: Mapping[str, Numbers]) -> tuple[str
     shares = {one.label: interval(values(place[one.label.removesuffix(PLACE)]), share=True) for one in placed}
     doing = [one for one in placed if one.word == "higher" and shares[one.label].mean > MISSES.value]
     if doing:
-        return f"{len(doing)} of {len(placed)} do", "clear"
+        return f"{len(doing)} of {len(placed)} generators do", "clear"
     below = all((share.high if share.high is not None else 1.0) < MISSES.value for share in shares.values())
     return ("none does", "none") if below else ("cannot tell", "open")
 
@@ -183,10 +187,8 @@ def _factorization(table: PlaneTable, arms: Mapping[str, str]) -> list[str]:
     return [f"The factorization of what is drawn in the hole, 1 at most, is {join(texts)}{beside}."]
 
 
-def _what_else(
-    study: StudyTable, table: PlaneTable, base: str, decoder: str, generators: Mapping[str, str]
-) -> list[str]:
-    """What differs between the decoder and generators beside how they are built, and what a tokenizer has seen."""
+def _differences(study: StudyTable, table: PlaneTable, decoder: str, generators: Mapping[str, str]) -> list[str]:
+    """What differs between the decoder and generators beside how they are built."""
     told = []
     sizes = {name: study.finished.part("arms", name).get("parameters") for name in (decoder, *generators.values())}
     if all(sizes.values()):
@@ -195,11 +197,18 @@ def _what_else(
         told.append(
             (words, setting(table.arms[decoder], path), [setting(table.arms[a], path) for a in generators.values()])
         )
-    texts = [
+    return [
         f"{words} ({_value(own)} against {_values(others)})"
         for words, own, others in told
         if any(other != own for other in others)
     ]
+
+
+def _what_else(
+    study: StudyTable, table: PlaneTable, base: str, decoder: str, generators: Mapping[str, str]
+) -> list[str]:
+    """The same in a sentence, and what a tokenizer has seen."""
+    texts = _differences(study, table, decoder, generators)
     said = [f"Between the {base} and the generators these differ too: {join(texts)}."] if texts else []
     seen = [label for label, name in generators.items() if setting(table.arms[name], "tokenizer.sees") == "all"]
     if seen:

@@ -1,7 +1,7 @@
 """B12: categories or vectors (study discrete)? On equal tokens, do models of vectors draw more of the combinations they
 never saw, and by which step from one model to another?
 
-Level-2 of the models of vectors, their mean, less that of the models of categories, of those that have learned what
+Level-2 of the models of vectors, their mean, minus that of the models of categories, of those that have learned what
 they were trained on: it gives the word. Beside it single steps from one model to another (`STEPS`), all Holm-corrected
 together. Each step changes more than its name says; what, is told in the limits.
 
@@ -23,7 +23,7 @@ from recombine.claims.verdicts import Untested
 from recombine.report.words import join, percent
 
 DISCRETE = "discrete"
-ALL = "vectors less categories"
+ALL = "vectors minus categories"
 MASKGIT, SOFT, EVERY = "MaskGIT", "soft-target MaskGIT", "all-token MaskGIT"
 DIFFUSION, ROWWISE, REGRESSION = "discrete diffusion", "autoregressive", "regression"
 HARD: lookup.Wanted = {**lookup.family("maskgit"), "generator.targets": "hard"}
@@ -45,7 +45,7 @@ COLOURS = {"categories": "red", "vectors": "blue"}
 
 @dataclass(frozen=True)
 class Step:
-    """From one model to another: the first less the second."""
+    """From one model to another: the first minus the second."""
 
     about: str  # what it is meant to change, as the beginning of a sentence
     first: str
@@ -55,7 +55,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        return f"{self.first} less {self.second}"
+        return f"{self.first} minus {self.second}"
 
     @property
     def pair(self) -> set[str]:
@@ -100,7 +100,7 @@ WORDS: dict[Said, tuple[str, Tone, str]] = {
     "not clear": ("cannot tell", "open", "The seeds cannot tell"),
     "neither composes": ("cannot tell", "open", "It cannot be told where both draw next to nothing"),
 }
-"""What is said of vectors less categories: in short, how it counts, and how the answer begins."""
+"""What is said of vectors minus categories: in short, how it counts, and how the answer begins."""
 
 UNEVEN = "A mean counts every family of its side alike, so it depends on which were run and have learned."
 AFTERWARDS = "What is compared here was written when the shares of this study had been seen (docs/claims.md)."
@@ -125,11 +125,13 @@ def judge_categories(studies: Mapping[str, StudyTable], measure: Measure) -> Fou
     found = {one.label: one for one in contrasts}
     word, tone, begin = WORDS[found[ALL].word]
     sides = [f"{side} ({_mean_of(kept[side])})" for side in ("vectors", "categories")]
-    main = f"{_spans(kept, shares)} {begin}: level-2 of {sides[0]} less that of {sides[1]} is {with_word(found[ALL])}."
+    main = f"{_spans(kept, shares)} {begin}: level-2 of {sides[0]} minus that of {sides[1]} is {with_word(found[ALL])}."
     hues = {label: COLOURS[side] for side, own in SIDES.items() for label in own}
     rows = [Row(label, hues[label], values(own)) for label, own in shares.items()]
     absent = [label for own in SIDES.values() for label in own if label not in arms]
     made = [one for one in STEPS if one.name in found]
+    step = found.get(ALONE.name)
+    alone = f"; with masks kept, {step.label}, {with_word(step)}" if step is not None else ""
     return Found(
         studies=(study,),
         answer=" ".join([main, *_told(found, set(arms))]),
@@ -138,7 +140,8 @@ def judge_categories(studies: Mapping[str, StudyTable], measure: Measure) -> Fou
         contrasts=contrasts,
         ours_of=(ALL,),
         afterwards=True,
-        measure="level-2 of models of vectors less that of models of categories, each the mean of those that have "
+        in_brief=f"Level-2: {ALL} {found[ALL].text}{alone}. Compared when the study had been seen.",
+        measure="level-2 of models of vectors minus that of models of categories, each the mean of those that have "
         "learned",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(Rows("Level-2: categories red, vectors blue", tuple(rows)), Gains("Differences of level-2", contrasts)),
@@ -262,7 +265,7 @@ B12 = Question(
     claim="C1",
     title="Categories or vectors",
     question="On equal tokens, do models of vectors draw more new combinations than models of categories?",
-    compares="Level-2 of models of vectors less that of models of categories, and steps from one model to another",
+    compares="Level-2 of models of vectors minus that of models of categories, and steps from one model to another",
     studies=(DISCRETE,),
     judge=judge_categories,
 )

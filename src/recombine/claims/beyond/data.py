@@ -1,10 +1,10 @@
 """B2 and B4: what the training data must be like. Factors that depend on each other, and the number of compositions.
 
 B2 (study dependent): level-2, and the trained compositions that are *rare* at the strongest dependence, with the
-strongest dependence less with none. Whether an arm has learned is asked of the trained compositions that are not rare.
+strongest dependence minus with none. Whether an arm has learned is asked of the trained compositions that are not rare.
 
 B4 (study coverage; where that is not given, coverage-xs): the compositions that no arm is trained on, the same for
-all, with most compositions trained less with fewest; and from how many on an arm draws more than half of them
+all, with most compositions trained minus with fewest; and from how many on an arm draws more than half of them
 (*composes*). Levels are counted from what an arm itself is trained on, so an arm's farthest level is another with more
 compositions: it is drawn beside and not tested.
 """
@@ -86,12 +86,12 @@ def judge_dependent(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
         contrasts=contrasts,
         ours_of=tuple(one.label for one in apart),
         in_brief=brief,
-        measure="level-2 at the strongest dependence less that without, mean over families",
+        measure="level-2 at the strongest dependence minus that without, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(
             turned.over("Level-2", axis, far_share),
             *((turned.over(f"{len(rare)} rarest trained", axis, rare_share),) if rare else ()),
-            Gains("Strongest less none", contrasts),
+            Gains("Strongest minus none", contrasts),
         ),
         limits=(*numbers.left_out(dull), *numbers.still_moving(numbers.far_curves(arms, measure))),
     )
@@ -154,12 +154,12 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         word=word,
         tone=tone,
         contrasts=contrasts,
-        measure="share of the compositions that no arm is trained on, with most compositions trained less with fewest, "
-        "mean over families",
+        measure="share of the compositions that no arm is trained on, with most compositions trained minus with "
+        "fewest, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
-        in_brief=f"Drawn of the {len(shared)} of {world} combinations that no arm is trained on, with "
+        in_brief=f"Of the {len(shared)} of {world} combinations that no model is trained on it draws, with "
         f"{join(list(ticks))} trained: {join(drawn)}.",
-        panels=(same, farthest, Gains(f"{ticks[-1]} less {ticks[0]} trained", contrasts)),
+        panels=(same, farthest, Gains(f"{ticks[-1]} minus {ticks[0]} trained", contrasts)),
         limits=(
             *numbers.left_out(dull),
             f"An arm's farthest level, drawn beside, is level {depths} trained.",
@@ -184,7 +184,7 @@ B2 = Question(
     claim="C1",
     title="Factors that depend on each other",
     question="If factors go together in the training data, does a model lose what it never, or rarely, saw together?",
-    compares="Level-2, and rare trained compositions, at the strongest dependence less without",
+    compares="Level-2, and rare trained compositions, at the strongest dependence minus without",
     studies=(DEPENDENT,),
     judge=judge_dependent,
     thresholds=(*SHARED, RARE),
@@ -195,7 +195,7 @@ B4 = Question(
     claim="C1",
     title="How many compositions",
     question="Of how many combinations must a model see examples before it can draw the others?",
-    compares="The compositions that no arm is trained on, with most compositions trained less with fewest",
+    compares="The compositions that no arm is trained on, with most compositions trained minus with fewest",
     studies=COVERAGE,
     judge=judge_coverage,
     thresholds=(*SHARED, COMPOSES),

@@ -1,6 +1,6 @@
 """B7: is there any setting of the JEPA loss that repairs MaskGIT? A search, told as one (study jepa).
 
-Every JEPA arm of the searched studies is a try, but for controls that can teach nothing; its gain is level-2 less that
+Every JEPA arm of the searched studies is a try, but for controls that can teach nothing; its gain is level-2 minus that
 of its own control, the same arm without the loss and nothing else changed. All tries are Holm-corrected together. The
 best is chosen after the fact, so its gain is too large by chance; it counts where the study jepa-confirm finds it again
 with seeds that no try was made with, by one test of its own.
@@ -104,7 +104,7 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         tone=tone,
         contrasts=(*((confirmed,) if confirmed else ()), *contrasts),
         ours_of=((confirmed or best).label,),
-        measure="level-2 with JEPA less that of its own control, "
+        measure="level-2 with JEPA minus that of its own control, "
         + ("on fresh seeds" if confirmed else "of the best setting, chosen after the fact"),
         arms={label: one.name for label, one in both.items()},
         panels=(
@@ -112,7 +112,7 @@ def judge_search(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
                 "The best setting, with the seeds of the search",
                 {label: (hues[label], curve) for label, curve in curves.items()},
             ),
-            Gains("Less its own control", (*((confirmed,) if confirmed else ()), *ranked)),
+            Gains("Minus its own control", (*((confirmed,) if confirmed else ()), *ranked)),
         ),
         notes=(f"B10 asks it again with fresh seeds, from {AGAIN} on.",) if PUBLISHED in studies else (),
         limits=(*limits, *numbers.still_moving(curves)),
@@ -203,7 +203,7 @@ B7 = Question(
     claim="C4",
     title="The search for a JEPA that helps",
     question="Is there a setting of the JEPA loss with which MaskGIT draws combinations it never saw?",
-    compares="Level-2 of every setting tried, less that of the same arm without JEPA",
+    compares="Level-2 of every setting tried, minus that of the same arm without JEPA",
     studies=(SEARCH,),
     beside=(*SEARCHED[1:], CONFIRM, PUBLISHED),
     judge=judge_search,

@@ -1,7 +1,7 @@
 """B10: does JEPA help where MaskGIT fails as the published one does (study jepa-published)?
 
 The study goes from our MaskGIT towards the published one, each step on top of those before it. At each step the arm
-with JEPA less its own control, the same arm without the loss; all steps are Holm-corrected together. "None helps" is
+with JEPA minus its own control, the same arm without the loss; all steps are Holm-corrected together. "None helps" is
 said where every step is compared, and above the floor: two arms below *matters* are alike whatever the loss does.
 
 Fixed before the run, but for that last rule: it was added when one step only could be compared, at the floor. It can
@@ -59,7 +59,7 @@ def judge_published(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
         word=word,
         tone=tone,
         contrasts=contrasts,
-        measure="level-2 with JEPA less that without, mean over the steps",
+        measure="level-2 with JEPA minus that without, mean over the steps",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(
             Over(
@@ -68,7 +68,7 @@ def judge_published(studies: Mapping[str, StudyTable], measure: Measure) -> Foun
                 tuple(steps),
                 (Line(PLAIN, "red", shares[0]), Line(WITH, "pink", shares[1])),
             ),
-            Gains("With JEPA less without", contrasts),
+            Gains("With JEPA minus without", contrasts),
         ),
         notes=_changes([control for control, _ in steps.values()]),
         limits=(
@@ -94,7 +94,7 @@ B10 = Question(
     claim="C4",
     title="JEPA where MaskGIT fails as published",
     question="On the way from our MaskGIT to the published one, does the JEPA loss help at any step?",
-    compares="Level-2 with JEPA at each step, less that of the same arm without",
+    compares="Level-2 with JEPA at each step, minus that of the same arm without",
     studies=(PUBLISHED,),
     judge=judge_published,
 )

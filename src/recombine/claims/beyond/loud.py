@@ -1,8 +1,8 @@
 """B9: the ladder of objectives where every model is told its factors loudly (study loud, beside objectives).
 
-Level-2 in loud less level-2 in objectives, for every family that both have: arms that differ in `conditioning.spread`
+Level-2 in loud minus level-2 in objectives, for every family that both have: arms that differ in `conditioning.spread`
 alone. Beside it, as notes that are corrected apart and decide nothing: the ladder's own step, the mean of GIVT, MAR and
-DiT on VQ tokens less MaskGIT, and what JEPA adds to MaskGIT, in each study and from one to the other.
+DiT on VQ tokens minus MaskGIT, and what JEPA adds to MaskGIT, in each study and from one to the other.
 
 Fixed before loud was run, but after objectives, and after the study spread had shown what its arm maskgit does: by
 right and valid, level-2 of MaskGIT is lower there by 6 points. What the other families do at this size was not known;
@@ -51,11 +51,11 @@ def judge_loud(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         word=word,
         tone=tone,
         contrasts=contrasts,
-        measure="level-2 with loud vectors less that with equal ones, mean over families",
+        measure="level-2 with loud vectors minus that with equal ones, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(
             turned.over("Level-2", "size of the vectors before training", lambda arm: far(arm, measure)),
-            Gains(f"{high} less {low}", contrasts),
+            Gains(f"{high} minus {low}", contrasts),
         ),
         more=_steps(turned, [one.label for one in contrasts], measure),
         limits=(
@@ -92,7 +92,7 @@ def _steps(turned: Turned, kept: Sequence[str], measure: Measure) -> tuple[str, 
     sides = {}
     if plain and rungs:
         mean = " (their mean)" if len(rungs) > 1 else ""
-        sides[f"The ladder's step, {join(rungs)}{mean} less {join(plain)},"] = rungs
+        sides[f"The ladder's step, {join(rungs)}{mean} minus {join(plain)},"] = rungs
     if plain and jepa:
         sides["JEPA's gain"] = jepa
     pairs: dict[str, tuple[Numbers, Numbers]] = {}
@@ -126,7 +126,7 @@ def _at(families: Families, labels: Sequence[str], end: Callable[[Iterable[float
 
 
 def _gap(upper: Sequence[Arm], plain: Sequence[Arm], measure: Measure) -> Numbers:
-    """The mean of some arms less that of others, over the seeds that all have."""
+    """The mean of some arms minus that of others, over the seeds that all have."""
     sides = [[far(arm, measure) for arm in side] for side in (upper, plain)]
     seeds = sorted(set.intersection(*(set(own) for side in sides for own in side)))
     first, second = (np.mean([[own[seed] for seed in seeds] for own in side], axis=0) for side in sides)
@@ -163,7 +163,7 @@ B9 = Question(
     claim="C1",
     title="The ladder, told loudly",
     question="Does what the models of each objective can draw depend on how loudly they are told their factors?",
-    compares="Level-2 of each family with vectors that begin with 1, less that with 0.2",
+    compares="Level-2 of each family with vectors that begin with 1, minus that with 0.2",
     studies=(LOUD,),
     beside=(OBJECTIVES,),
     judge=judge_loud,

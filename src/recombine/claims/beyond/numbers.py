@@ -232,7 +232,7 @@ def compare(
 
 
 def listing(contrasts: Iterable[Contrast], short: str = "") -> str:
-    """The comparisons as the end of a sentence: "higher for A, +58 points (...); not clearly other for B, ...".
+    """The comparisons as the end of a sentence: "higher for A, +58 points (...); no clear difference for B, ...".
 
     `short` is a part of the labels that the sentence has said already.
     """
@@ -242,7 +242,7 @@ def listing(contrasts: Iterable[Contrast], short: str = "") -> str:
         "higher": "higher for",
         "lower": "lower for",
         "alike": f"within {margin} for",
-        "not clear": "not clearly other for",
+        "not clear": "no clear difference for",
         "neither composes": "below half either way (neither composes) for",
     }
     groups: dict[Said, list[str]] = {word: [] for word in words}

@@ -69,7 +69,7 @@ def _at_peaks(asked: Question, found: Found, studies: Mapping[str, StudyTable]) 
         for one in other.contrasts
         if one.word != now.get(one.label)
     ]
-    return [f"{words}, it would be said otherwise of {some(changed)}."] if changed else []
+    return [f"{words}, the word would change for {some(changed)}."] if changed else []
 
 
 def with_beyond(objects: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """B6: what a tokenizer costs that has seen trained compositions only (study tokenizers-seen).
 
-Level-2 of the arm whose tokenizer was fitted on the trained compositions (`sees: train`) less that of the same arm with
-one fitted on all. Beside it the ceiling: the share of real level-2 images that the tokenizer alone reproduces such that
-they are judged right and valid, the mean over level-2 compositions.
+Level-2 of the arm whose tokenizer was fitted on the trained compositions (`sees: train`) minus that of the same arm
+with one fitted on all. Beside it the ceiling: the share of real level-2 images that the tokenizer alone reproduces such
+that they are judged right and valid, the mean over level-2 compositions.
 
 Where no tokenizer that saw trained compositions only can write level-2, that is the answer, and what it costs is
 compared one factor nearer, at level-1. Both that and ceilings by the probe where the
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import SHARED, Found, Gains, Question, Row, Rows
+from recombine.claims.beyond.entries import SHARED, Found, Gains, Numbers, Question, Row, Rows
 from recombine.claims.beyond.numbers import chip, compare, far, lead, listing, mean_text, values
 from recombine.claims.tables import FAR, Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, MATTERS, column_there
@@ -23,12 +23,13 @@ from recombine.report.words import join, percent, percents
 
 SEEN = "tokenizers-seen"
 NEAR = 1  # the level nearest to training
+AT = {FAR: ", level-2", NEAR: ", level-1"}
 COLOURS = {"vqvae": "blue", "vae": "violet"}
 KINDS = {"vqvae": "VQ-VAE", "vae": "VAE"}
 
 
 def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
-    """Saw train less saw all, for every kind of tokenizer that has both. Two rules keep floors out of the answer:
+    """Saw train minus saw all, for every kind of tokenizer that has both. Two rules keep floors out of the answer:
 
     - An arm whose tokenizer has a ceiling below *composes* is named and not compared. What a tokenizer cannot write, no
       model on it can be expected to draw, so the comparison would measure the tokenizer. By the probe
@@ -73,7 +74,7 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
             return _gives_none_back(study, blind, unlearned, measure)
         reasons = [*unable.values(), *(text.rstrip(".") for text in dull.values())]
         raise Untested(f"the study {study.name} leaves nothing to compare: {'; '.join(reasons)}")
-    contrasts = compare(pairs, f"the study {study.name}", floor=COMPOSES.value)
+    contrasts = compare(_at(FAR, pairs), f"the study {study.name}", floor=COMPOSES.value)
     telling = [one for one in contrasts if one.word != "neither composes"]
     word, tone = chip(telling, "it costs", "no loss", "lower") if telling else ("neither composes", "open")
     begin = lead(tone) if telling else "It cannot be told where neither arm composes"
@@ -82,7 +83,7 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         for label in pairs
         if (top := _ceiling(groups[label]["train"], measure)) is not None
     ]
-    answer = f"{begin}: with a tokenizer that saw trained compositions only, level-2 is {listing(contrasts)}"
+    answer = f"{begin}: with a tokenizer that saw trained compositions only, level-2 is {listing(contrasts, AT[FAR])}"
     if known:
         answer += f"; such a tokenizer itself reproduces {join(known)} of real level-2 images rightly"
     answer = "; ".join([answer, *unable.values()])
@@ -97,10 +98,10 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         word=word,
         tone=tone,
         contrasts=contrasts,
-        measure="level-2 with a tokenizer that saw trained compositions only less that with one that saw all, mean "
+        measure="level-2 with a tokenizer that saw trained compositions only minus that with one that saw all, mean "
         "over tokenizers",
         arms={label: arm.name for label, arm in arms.items()},
-        panels=(Rows("Level-2", _rows(arms, measure)), Gains("Saw train less saw all", contrasts)),
+        panels=(Rows("Level-2", _rows(arms, measure)), Gains("Saw train minus saw all", contrasts)),
         limits=(*numbers.left_out(dull), *unmeasured, *numbers.still_moving(numbers.far_curves(arms, measure))),
     )
 
@@ -113,11 +114,11 @@ def _gives_none_back(
     learned."""
     arms = {f"{label}, saw {seen}": group[seen] for label, group in groups.items() for seen in ("all", "train")}
     pairs = {
-        f"{label} at level-1": (far(group["train"], measure, NEAR), far(group["all"], measure, NEAR))
+        label: (far(group["train"], measure, NEAR), far(group["all"], measure, NEAR))
         for label, group in groups.items()
         if not {f"{label}, saw {seen}" for seen in ("all", "train")} & set(dull)
     }
-    contrasts = compare(pairs, f"the study {study.name}", floor=COMPOSES.value)
+    contrasts = compare(_at(NEAR, pairs), f"the study {study.name}", floor=COMPOSES.value)
     blind = {label: group["train"] for label, group in groups.items()}
     tops = [_ceiling(arm, measure) or 0.0 for arm in blind.values()]
     near = [_ceiling(arm, measure, NEAR) for arm in blind.values()]
@@ -133,12 +134,12 @@ def _gives_none_back(
         studies=(study,),
         answer=f"Yes: of real level-2 images {_tokenizers(list(blind.values()))} that saw trained compositions only "
         f"give back {join([percent(top) for top in tops])} right and valid, and models on their tokens draw "
-        f"{join(each)}; at level-1{of_near} what is drawn is, less that on tokens of one that saw all, "
-        f"{listing(contrasts, ' at level-1')}.",
+        f"{join(each)}; at level-1{of_near} what is drawn is, minus that on tokens of one that saw all, "
+        f"{listing(contrasts, AT[NEAR])}.",
         word="gives none back" if max(tops) < MATTERS.value else "gives little back",
         tone="clear",
         contrasts=contrasts,
-        measure="level-1 with a tokenizer that saw trained compositions only less that with one that saw all, mean "
+        measure="level-1 with a tokenizer that saw trained compositions only minus that with one that saw all, mean "
         "over tokenizers",
         arms={label: arm.name for label, arm in arms.items()},
         in_brief=f"{join(list(models))} on such tokens draws {percents(means)}.",
@@ -146,11 +147,16 @@ def _gives_none_back(
         panels=(
             Rows("Level-2", _rows(arms, measure)),
             Rows("Level-1", _rows(arms, measure, NEAR)),
-            Gains("Level-1: saw train less saw all", contrasts),
+            Gains("Saw train minus saw all", contrasts),
         ),
         notes=(f"At level-1 they draw: {'; '.join(seen)}. Level-1 is compared since the study was seen.",),
         limits=(*numbers.left_out(dull), *numbers.still_moving(curves)),
     )
+
+
+def _at(level: int, pairs: Mapping[str, tuple[Numbers, Numbers]]) -> dict[str, tuple[Numbers, Numbers]]:
+    """Comparisons that say at which level they are: those by the probe may be at another."""
+    return {f"{label}{AT[level]}": pair for label, pair in pairs.items()}
 
 
 def _ceiling(arm: Arm, measure: Measure, level: int = FAR) -> float | None:
@@ -187,7 +193,7 @@ B6 = Question(
     claim="C2",
     title="What the tokenizer has seen",
     question="Does it cost a model if its tokenizer, too, has seen trained combinations only?",
-    compares="Where the tokenizer saw trained compositions only, less where it saw all",
+    compares="Where the tokenizer saw trained compositions only, minus where it saw all",
     studies=(SEEN,),
     judge=judge_seen,
     thresholds=(*SHARED, COMPOSES),

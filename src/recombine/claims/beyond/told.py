@@ -1,9 +1,9 @@
 """B1 and B3: how loudly a model is told its factors, and what it is told where a label is missing.
 
-B1 (study spread): level-2 with vectors that begin small, or large, less level-2 with equal ones, for every family that
+B1 (study spread): level-2 with vectors that begin small, or large, minus level-2 with equal ones, for every family that
 has both. Equal is the default of `conditioning.spread`: as large as the time that is added to them.
 
-B3 (study remedies): level-2 of each remedy less that of saying "unknown", at the same share of missing labels. The
+B3 (study remedies): level-2 of each remedy minus that of saying "unknown", at the same share of missing labels. The
 model that is told everything is the ceiling to look up to. It is compared with one arm only, the same model guided:
 guidance may help any model, whether labels are missing or not, so its gain there is told beside its gain as a remedy.
 That comparison is corrected with the others, but is no remedy: it does not decide whether one helps.
@@ -63,11 +63,11 @@ def judge_spread(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         tone=tone,
         contrasts=contrasts,
         ours_of=tuple(one.label for one in main),
-        measure="level-2 with small vectors less that with equal ones, mean over families",
+        measure="level-2 with small vectors minus that with equal ones, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(
             turned.over("Level-2", "size of the vectors before training", lambda arm: far(arm, measure)),
-            Gains(f"Less equal vectors ({EQUAL:g})", contrasts),
+            Gains(f"Minus equal vectors ({EQUAL:g})", contrasts),
         ),
         limits=(*numbers.left_out(dull), *numbers.still_moving(numbers.far_curves(arms, measure))),
     )
@@ -79,7 +79,7 @@ def _sized(family: str, size: float) -> str:
 
 
 def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
-    """Remedies less unknown; and, where both arms are there, guided less told everything (see the top of the file)."""
+    """Remedies minus unknown; and, where both arms are there, guided minus told everything (see the file's top)."""
     study = studies[REMEDIES]
     column_there(study, measure)
     plain = {_rate(arm): arm for arm in study.arms if _remedy(arm) == UNKNOWN and _rate(arm) > 0}
@@ -133,7 +133,7 @@ def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         tone=tone,
         contrasts=contrasts,
         ours_of=tuple(one.label for one in main),
-        measure="level-2 with a guess of the missing factor less that with unknown, mean over the shares missing",
+        measure="level-2 with a guess of the missing factor minus that with unknown, mean over the shares missing",
         arms={label: arm.name for label, arm in {**named, **arms}.items()},
         panels=(
             Rows(
@@ -142,7 +142,7 @@ def judge_remedies(studies: Mapping[str, StudyTable], measure: Measure) -> Found
                 None if ceiling is None else ceiling.mean,
                 TOLD,
             ),
-            Gains(f"Less unknown (0\u00a0%: less {TOLD})" if without else "Less unknown", contrasts),
+            Gains(f"Minus unknown (0\u00a0%: minus {TOLD})" if without else "Minus unknown", contrasts),
         ),
         limits=(*numbers.left_out(dull), *map(_needs, guided.values()), *numbers.still_moving(curves)),
     )
@@ -194,7 +194,7 @@ B1 = Question(
     claim="C1",
     title="How loudly factors are told",
     question="Does it decide what a model can draw how large the vectors of its factors are before training?",
-    compares="Level-2 with vectors that begin small or large, less that with equal ones",
+    compares="Level-2 with vectors that begin small or large, minus that with equal ones",
     studies=(SPREAD,),
     judge=judge_spread,
 )
@@ -204,7 +204,7 @@ B3 = Question(
     claim="C3",
     title="Missing labels",
     question="Where a factor is missing from some labels, is there something better to tell than that it is unknown?",
-    compares="Level-2 with each remedy, less that with unknown at the same share of missing labels",
+    compares="Level-2 with each remedy, minus that with unknown at the same share of missing labels",
     studies=(REMEDIES,),
     judge=judge_remedies,
 )

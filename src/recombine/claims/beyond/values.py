@@ -1,6 +1,6 @@
 """B5: how many values each factor has (studies coverage-values-N).
 
-Level-2, the farthest level of the papers' split, with most values per factor less with fewest, and up to how many
+Level-2, the farthest level of the papers' split, with most values per factor minus with fewest, and up to how many
 values an arm draws more than half. The worlds differ, so seeds pair by name only.
 
 A larger world has values that the smaller ones lack, and these may be harder to draw whatever their number. So beside
@@ -52,11 +52,11 @@ def judge_values(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
         word=word,
         tone=tone,
         contrasts=contrasts,
-        measure="level-2 with most values per factor less that with fewest, mean over families",
+        measure="level-2 with most values per factor minus that with fewest, mean over families",
         arms={label: arm.name for label, arm in arms.items()},
         panels=(
             Over("Level-2", "values per factor", ticks, lines),
-            Gains(f"{ticks[-1]} less {ticks[0]} values", contrasts),
+            Gains(f"{ticks[-1]} minus {ticks[0]} values", contrasts),
         ),
         notes=_alike(given, turned, dull, measure),
         limits=(
@@ -124,7 +124,7 @@ B5 = Question(
     claim="C1",
     title="How many values",
     question="With more values per factor, does a model draw more of the combinations it never saw?",
-    compares="Level-2 with most values per factor less that with fewest",
+    compares="Level-2 with most values per factor minus that with fewest",
     studies=BY_VALUES,
     judge=judge_values,
     thresholds=(*SHARED, COMPOSES),

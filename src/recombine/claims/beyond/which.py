@@ -3,7 +3,7 @@ equally many combinations, and in all of them every value of every factor is see
 
 A combination of three factors has three pairs of values (shape and colour, shape and size, colour and size). A pair was
 seen together where some trained combination has both of its values. A family's *covering* arm has seen every pair of
-every combination; the others have not. Each comparison is the share of right pictures of the covering arm less that of
+every combination; the others have not. Each comparison is the share of right pictures of the covering arm minus that of
 another arm of the same family, over the combinations that neither of the two is trained on, so that both are asked for
 the same. Beside it, not tested, stands what each arm draws of all that it is not trained on.
 
@@ -83,25 +83,26 @@ def _judge(study: StudyTable, measure: Measure) -> tuple[Found, str]:
     ]
     curves = {label: over_codes(arm, _held_out(arm), measure.column) for label, arm in arms.items()}
     first_family = next(iter(families.values()))
+    every = next(iter(first_family)).capitalize()
     some = next(iter(arms.values()))
     count = len(_trained(some))
     names = {label: {CALLED(label, name) for name in own} for label, own in families.items()}
     gains = join([f"{label} {_span([one for one in contrasts if one.label in own])}" for label, own in names.items()])
     found = Found(
         studies=(study,),
-        answer=f"{lead(tone)}: where every two values were seen together, the share drawn of what neither arm is "
-        f"trained on is, less that where others were, {listing(contrasts)}. Of all that an arm is not trained on it "
-        f"draws: {told}.",
+        answer=f"{lead(tone)}. {every} shows every two values together. Over what neither it nor another arm is "
+        f"trained on, what it draws is, minus what the other does, {listing(contrasts)}. Of all that an arm is not "
+        f"trained on it draws: {told}.",
         word=word,
         tone=tone,
         contrasts=contrasts,
         in_brief=f"Models are trained on {count} of {count + len(_held_out(some))} combinations. With {count} that "
-        f"show every two values together, less with {count} others, over what neither is trained on: "
+        f"show every two values together, minus what is drawn with {count} others, over what neither is trained on: "
         f"{gains}.",
-        measure="share of the combinations that neither is trained on, where every two values were seen together less "
+        measure="share of the combinations that neither is trained on, where every two values were seen together minus "
         "where others were, mean over the comparisons",
         arms={label: arm.name for label, arm in arms.items()},
-        panels=(Rows("Of what it is not trained on", tuple(rows)), Gains("All pairs seen, less other", contrasts)),
+        panels=(Rows("Of what it is not trained on", tuple(rows)), Gains(f"{every}, minus the other", contrasts)),
         notes=(
             _what_was_seen(first_family, _most(study)),
             f"Compared with {next(iter(first_family))}, in brackets how many factors away training is, there and here: "
@@ -185,7 +186,7 @@ B13 = Question(
     claim="C1",
     title="Which combinations are trained",
     question="If equally many combinations are trained and every value is among them, does it matter which?",
-    compares="Of what neither is trained on: with every two values seen together, less with others",
+    compares="Of what neither is trained on: with every two values seen together, minus with others",
     studies=WHICH,
     judge=judge_which,
     drawn=True,

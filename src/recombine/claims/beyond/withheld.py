@@ -1,7 +1,7 @@
 """B11: is the factor that is withheld at times in training the one that new combinations lack (study withheld)?
 
 For every arm that withholds one factor alone, and for every factor: how often the probe names it right in the held-out
-compositions, all of them, less the same of the arm that withholds nothing. E2 asks it of one composition and factor,
+compositions, all of them, minus the same of the arm that withholds nothing. E2 asks it of one composition and factor,
 those that dropout clearly loses late; here every one counts, so nothing is chosen by what was lost.
 
 Written when withheld had been seen. The study withheld-again asks it of fresh seeds; where it is given, it answers.
@@ -67,7 +67,7 @@ def judge_withheld(studies: Mapping[str, StudyTable], measure: Measure) -> Found
         contrasts=contrasts,
         ours_of=tuple(one.label for one in own),
         afterwards=study.name == WITHHELD,
-        measure="share of new combinations in which the withheld factor is named right, less that of the same factor "
+        measure="share of new combinations in which the withheld factor is named right, minus that of the same factor "
         "where nothing is withheld, mean over factors",
         arms={_label(name): arm.name for name, arm in arms.items()},
         panels=(
@@ -81,7 +81,7 @@ def judge_withheld(studies: Mapping[str, StudyTable], measure: Measure) -> Found
                 ),
             ),
             Curves("Each where it is withheld", _own_curves(curves, shown)),
-            Gains("Less nothing withheld", contrasts),
+            Gains("Minus nothing withheld", contrasts),
         ),
         more=_ends(kept, factors, ends, contrasts),
         limits=(
@@ -155,7 +155,7 @@ def _word(own: Sequence[Contrast], others: Sequence[Contrast]) -> tuple[str, Ton
     if any(one.word == "lower" for one in others):
         return ("others are lower too" if lost else "others are lower"), "clear"
     if lost:
-        return f"yes, {lost} of {len(own)}", "clear"
+        return f"yes, {lost} of {len(own)} factors", "clear"
     if all(one.word == "alike" for one in (*own, *others)):
         return "none is lower", "none"
     return "cannot tell", "open"
@@ -210,7 +210,7 @@ B11 = Question(
     claim="C3",
     title="What is withheld and what is missing",
     question="When one factor is withheld at times in training, is it this factor that new combinations lack?",
-    compares="Each factor named right in held-out combinations, one factor withheld less none",
+    compares="Each factor named right in held-out combinations, one factor withheld minus none",
     studies=(AGAIN, WITHHELD),
     judge=judge_withheld,
     beside=(BASE,),

@@ -44,7 +44,7 @@ CLAIMS = (
         "29 % of held-out cells",
         "measured again, one seed; authors' saved output",
         PLAIN,
-        "share of bumps that the CNN puts in place, inside less outside",
+        "share of bumps that the CNN puts in place, inside minus outside",
         value=0.709,
     ),
     _claim(
@@ -55,7 +55,7 @@ CLAIMS = (
         "inside the hole 0.84 and 0.05",
         "measured again, one seed, with a metric that is not the authors'",
         PLAIN,
-        "cosine of the CNN's output with its memory less that with the true image, deep in the hole",
+        "cosine of the CNN's output with its memory minus that with the true image, deep in the hole",
         value=0.796,
         unit="cosine",
     ),
@@ -66,7 +66,7 @@ CLAIMS = (
         "No number from the authors",
         "the authors' test is degenerate",
         PLAIN,
-        "R² of the best factorized kernel less that of the best other, mean over the CNN's hidden layers",
+        "R² of the best factorized kernel minus that of the best other, mean over the CNN's hidden layers",
         unit="R²",
     ),
     _claim(
@@ -76,7 +76,7 @@ CLAIMS = (
         "log10 of the volume at the output: −0.93 outside, −0.06 inside",
         "measured again, one seed, by differences between cells",
         PLAIN,
-        "log10 of the output's volume outside less inside, less the same of true images",
+        "log10 of the output's volume outside minus inside, minus the same of true images",
         unit="log10",
     ),
     _claim(
@@ -86,7 +86,7 @@ CLAIMS = (
         "Squared error outside 1.45e-4 (peak in place 100 %) against 2.76e-2 (3.7 %)",
         "authors' checkpoints, measured again",
         (*REMEDIES, *PLAIN),
-        "share of held-out bumps in place, regularised less unregularised",
+        "share of held-out bumps in place, regularised minus unregularised",
         value=0.963,
     ),
     _claim(
@@ -96,7 +96,7 @@ CLAIMS = (
         "No number, threshold or fit is public",
         "authors' README and abstract",
         REMEDIES,
-        "share of held-out bumps in place, with stripes less without",
+        "share of held-out bumps in place, with stripes minus without",
     ),
     _claim(
         "F7",
@@ -115,7 +115,7 @@ CLAIMS = (
         "Picture only",
         "authors' saved output",
         ("rotation",),
-        "cosine of the output with the cross-fade of both edges less that with the true image, in the gap",
+        "cosine of the output with the cross-fade of both edges minus that with the true image, in the gap",
         unit="cosine",
     ),
     _claim(
@@ -125,6 +125,6 @@ CLAIMS = (
         "Squared error outside 3.9e-5 and 3.2e-5 (2 and 4 layers), peak in place 100 %",
         "authors' checkpoints, measured again; heavily confounded",
         REMEDIES,
-        "share of held-out bumps in place, coordinate network less CNN in the same setting",
+        "share of held-out bumps in place, coordinate network minus CNN in the same setting",
     ),
 )

@@ -44,12 +44,12 @@ TRANSFORMER = (
 )
 TRUE_PICTURE = "true picture"  # the layer of true pictures by differences between cells
 PUBLISHED_VOLUME, PUBLISHED_TRUE_VOLUME = -0.93 - -0.06, 0.00 - -0.03
-"""log10 of the published output's volume outside less inside, and the same of true pictures; between cells."""
+"""log10 of the published output's volume outside minus inside, and the same of true pictures; between cells."""
 
 
 def f1_failure(table: PlaneTable) -> Answer:
     """F1: standard decoders fit inside and fail outside. Every fitted standard decoder must fail; ours is the CNN's
-    share of bumps in place inside less outside (published 1.00 - 0.29)."""
+    share of bumps in place inside minus outside (published 1.00 - 0.29)."""
     base = plain_arm(table)
     arms = {"CNN": base}
     for label, kind in STANDARD.items():
@@ -73,7 +73,7 @@ def f1_failure(table: PlaneTable) -> Answer:
 
 
 def f2_superposition(table: PlaneTable, region: str = "deep") -> Answer:
-    """F2: outside, outputs are superpositions of memorised ones. Ours is the cosine with the memory less that with the
+    """F2: outside, outputs are superpositions of memorised ones. Ours is the cosine with the memory minus that with the
     truth, deep inside the hole (published 0.844 - 0.048, one seed)."""
     base = plain_arm(table)
     seeds = agreed_seeds(table, [base])
@@ -112,7 +112,7 @@ def _superposed(table: PlaneTable, arm: str, label: str, region: str, seeds: Seq
 
 
 def f3_kernels(table: PlaneTable) -> Answer:
-    """F3: learned kernels are factorized and binary. Ours is the R^2 of the best factorized family less that of the
+    """F3: learned kernels are factorized and binary. Ours is the R^2 of the best factorized family minus that of the
     best other, mean over hidden layers. (The published word "factorized" is a product kernel, which is a conjunction
     here; see `anatomy.kernels`.)"""
     base = plain_arm(table)
@@ -127,7 +127,7 @@ def f3_kernels(table: PlaneTable) -> Answer:
         return table.values(base, f"kernel_r2_{family}", region, seeds, layer)
 
     def apart_over(region: str) -> np.ndarray:
-        """(S,) the best factorized less the best other, mean over layers."""
+        """(S,) the best factorized minus the best other, mean over layers."""
 
         def best(families: Sequence[str], layer: str) -> np.ndarray:
             return np.max([r2(family, layer, region) for family in families], axis=0)
@@ -145,8 +145,8 @@ def f3_kernels(table: PlaneTable) -> Answer:
     winners = {layer: max(FAMILIES, key=lambda family: r2(family, layer).mean()) for layer in layers}
     each = join([f"{layer} {winners[layer].replace('_', ' ')}" for layer in layers])
     texts = {
-        "factorized": "R² of the best factorized kernel less that of the best other",
-        "binary": "R² of the binary less that of the smooth factorized kernel",
+        "factorized": "R² of the best factorized kernel minus that of the best other",
+        "binary": "R² of the binary minus that of the smooth factorized kernel",
     }
     parts = []
     for name, test in tests.items():
@@ -163,7 +163,7 @@ def f3_kernels(table: PlaneTable) -> Answer:
     if told("across"):
         notes.append(
             "The verdict is on pairs of trained cells alone. Over pairs across, of a trained and a held-out cell, the "
-            "same fits give for the best factorized less the best other, mean over hidden layers, "
+            "same fits give for the best factorized minus the best other, mean over hidden layers, "
             f"{number_text(as_interval(paired(apart_over('across'), nothing)))}."
         )
     if told("held_out"):
@@ -197,7 +197,7 @@ def _in_the_hole(r2: Mapping[str, Mapping[str, float]]) -> str:
 
 def f4_collapse(table: PlaneTable) -> Answer:
     """F4: later layers entangle x and y again, and volume shrinks outside. Ours is log10 of the output's volume outside
-    less inside, freed of what true pictures have (published -0.87 less 0.03, by differences between cells)."""
+    minus inside, freed of what true pictures have (published -0.87 minus 0.03, by differences between cells)."""
     base = plain_arm(table)
     seeds = agreed_seeds(table, [base])
     if not is_fitted(table, base, seeds):
@@ -226,7 +226,7 @@ def f4_collapse(table: PlaneTable) -> Answer:
     state: Any = "failed" if not shrinks else "held" if volume.mean <= SHRINKS.value else "in part"
     tangled = is_clear(tests["overlap"], p["overlap"]) and tests["overlap"].mean >= ENTANGLES.value
     path = ", ".join(f"{layer} {plain(values.mean())}" for layer, values in overlap.items())
-    sentence = f"log10 of the output's volume outside less inside: {number_text(volume)}"
+    sentence = f"log10 of the output's volume outside minus inside: {number_text(volume)}"
     if has_truth:
         own = f"after taking off what true pictures have ({plain(true.mean())})"
         sentence += f", {own}; without taking it off, {number_text(interval(drawn))}"
@@ -274,7 +274,7 @@ def f7_codes(table: PlaneTable) -> Answer:
 
 def f8_rotation(table: PlaneTable, folder: Path | None = None) -> Answer:
     """F8: in a gap of angles the digit cross-fades. The memory is the cross-fade of the decoder's own outputs at both
-    edges (`superposition.edge_weights`). Ours is its cosine less that with the true picture. Squared errors are told
+    edges (`superposition.edge_weights`). Ours is its cosine minus that with the true picture. Squared errors are told
     beside where the study's `folder` is given; the verdict does not ask them."""
     found = table.matching({"world.kind": "digits"})
     if not found:

@@ -309,7 +309,7 @@ def _kernels(figure: Any, found: Finding, study: FinishedRendering, table: Plane
 
 
 def _manifold(figure: Any, found: Finding, table: PlaneTable) -> list[Row]:
-    """Volume outside less inside, and the overlap of the two tangents, by layer; both at the output by seed."""
+    """Volume outside minus inside, and the overlap of the two tangents, by layer; both at the output by seed."""
     name = found.arms["CNN"]
     layers = ["input", *table.layers(name), "output"]
     ticks = ["code", *(layer.removeprefix("layer ") for layer in layers[1:-1]), "out"]
@@ -318,7 +318,7 @@ def _manifold(figure: Any, found: Finding, table: PlaneTable) -> list[Row]:
         both = [_seeds(table, name, "log_volume", region, layer) for region in ("held_out", "trained")]
         return both[0] - both[1]
 
-    axes = _panel(figure, 0, "log10 of volume, outside less inside")
+    axes = _panel(figure, 0, "log10 of volume, outside minus inside")
     _line(axes, range(len(layers)), np.array([shrunk(layer) for layer in layers]), LINES[0])
     true = shrunk("truth") if table.by_seed(name, "log_volume", "held_out", "truth") else None
     if true is not None:
@@ -336,9 +336,9 @@ def _manifold(figure: Any, found: Finding, table: PlaneTable) -> list[Row]:
     _plain(axes, "layer")
     freed = shrunk("output") - (0.0 if true is None else true)
     overlap = _seeds(table, name, "overlap", "held_out", "output")
-    less = "" if true is None else ", less true images"
+    less = "" if true is None else ", minus true images"
     return [
-        Row("volume", freed, LINES[0], unit=f"log10, outside less inside{less}"),
+        Row("volume", freed, LINES[0], unit=f"log10, outside minus inside{less}"),
         Row("overlap outside", overlap, LINES[2], unit="mean |cosine|"),
     ]
 

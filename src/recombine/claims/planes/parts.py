@@ -34,7 +34,7 @@ SUPERPOSED = Threshold(
 EXPLAINS = Threshold(
     "explains", 0.05, "by so much more R² must one family of kernels describe a layer than any other; ours"
 )
-SHRINKS = Threshold("shrinks", -0.30, "log10 of the volume outside less inside: half the volume; published -0.87")
+SHRINKS = Threshold("shrinks", -0.30, "log10 of the volume outside minus inside: half the volume; published -0.87")
 ENTANGLES = Threshold(
     "entangles", 0.05, "rise of the mean absolute cosine of the two tangents from the code to the output; ours"
 )
@@ -100,7 +100,7 @@ def number_text(found: Interval) -> str:
     if found.low is None or found.high is None:
         return plain(found.mean)
     if found.low == found.high:  # no spread was seen, which is not certainty
-        return f"{plain(found.mean)} (seeds agree)"
+        return f"{plain(found.mean)} (all seeds)"
     ends, digits = (found.low, found.high), 2
 
     def hides() -> bool:

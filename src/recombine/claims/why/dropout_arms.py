@@ -137,7 +137,7 @@ class Ends:
         return self.share(self.arms.plain, until) - self.share(arm, until)
 
     def against_half(self, arm: Arm, of: Arm | None = None) -> Difference:
-        """What an arm loses less half of what another does, the subject unless one is named."""
+        """What an arm loses minus half of what another does, the subject unless one is named."""
         other = of or self.subject
         until = min(arm.steps, other.steps, self.arms.plain.steps)
         return paired(self.lost(arm, until), MOST.value * self.lost(other, until))

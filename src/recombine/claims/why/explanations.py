@@ -75,7 +75,7 @@ def _otherwise(one: Explanation, first: Explained, studies: Mapping[str, StudyTa
         return [f"{BY_PROBE}, there is no answer: {reason}."]
     words = {outcome.rival: outcome.word for outcome in first.outcomes}
     changed = [f"{now.rival}: {now.word}" for now in other.outcomes if now.word != words[now.rival]]
-    return [f"{BY_PROBE}, it would be said otherwise of {'; '.join(changed)}."] if changed else []
+    return [f"{BY_PROBE}, the word would change for {'; '.join(changed)}."] if changed else []
 
 
 def with_why(verdicts: Sequence[Verdict], answers: Sequence[Answer]) -> list[dict[str, Any]]:

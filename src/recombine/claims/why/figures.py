@@ -140,7 +140,7 @@ def _dots(axes: Any, panel: Dots) -> None:
         label.set_fontsize(9)
     if any(isinstance(one, NotKnown) and one.span for one in panel.rows):
         above = {"transform": axes.transAxes, "va": "bottom", "fontsize": 8.5, "color": COLOURS["grey"]}
-        axes.text(0, 1.02, "grey: where the mean can be", **above)
+        axes.text(0, 1.02, "grey bar: where the mean can lie", **above)
     below = [panel.axis, f"◇ {panel.diamond}" if panel.diamond else ""]
     axes.set_xlabel("\n".join(filter(None, below)), fontsize=8.5, color=QUIET, labelpad=3)
 

@@ -264,7 +264,7 @@ def _after(
 
 
 def _answer(words: Mapping[str, Said], own: Mapping[str, Bounds]) -> str:
-    numbers = f"{_about(own[VAE])} against {_about(own[VQ])}"
+    numbers = f"{_about(own[VAE])} against {_about(own[VQ])}; 0 is a jump, 0.75 a straight line"
     first = {
         "supported": f"Each single seed rises more gradually on VAE tokens (width {numbers})",
         "contradicted": f"Single seeds do not rise more gradually on VAE tokens (width {numbers})",
@@ -296,7 +296,7 @@ EXPLANATION = Explanation(
     title="How level-2 emerges",
     question="What differs between VAE and VQ tokens in how level-2 emerges: is it gradual, or abrupt?",
     rivals=RIVALS,
-    measure="width of the rise of level-2, VAE less VQ tokens (from 0, a jump, to 1)",
+    measure="width of the rise of level-2, VAE minus VQ tokens (from 0, a jump, to 1)",
     studies=lookup.STUDIES["E3"],
     judge=judge,
     thresholds=(testing.CLEAR, testing.FEWEST_SEEDS, COMPOSES, RISES, WIDER, LAG),
