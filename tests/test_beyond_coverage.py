@@ -30,7 +30,10 @@ def test_b4_is_about_compositions_that_no_arm_trains(tmp_path: Path) -> None:
     assert any("level 2 with 4, 2 with 12, 1 with 20 trained" in limit for limit in entry.limits)
     far = found.panels[1]
     assert isinstance(far, Over)
-    assert np.mean(far.lines[0].values["4"]) == pytest.approx(0.95 * 4 / 20 - 0.04, abs=0.01)  # its own level-2 alone
+    assert far.ticks == ("4\nlevel-2", "12\nlevel-2", "20\nlevel-1")
+    assert np.mean(far.lines[0].values["4\nlevel-2"]) == pytest.approx(
+        0.95 * 4 / 20 - 0.04, abs=0.01
+    )  # its own level-2 alone
 
 
 def test_b4_without_one_number_of_compositions(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ compositions: it is drawn beside and not tested.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from recombine.claims.asking import asked_first
 from recombine.claims.beyond import numbers
-from recombine.claims.beyond.entries import SHARED, Found, Gains, Numbers, Question
+from recombine.claims.beyond.entries import SHARED, Found, Gains, Numbers, Over, Question
 from recombine.claims.beyond.numbers import Turned, chip, compare, far, lead, listing, mean_text, over_codes
 from recombine.claims.tables import Arm, Measure, StudyTable
 from recombine.claims.testing import COMPOSES, column_there
@@ -140,7 +141,9 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
     same = turned.over(f"The {len(shared)} that no arm trains on", axis, lambda arm: found[arm.name])
     farthest = turned.over("Farthest level of each arm", axis, lambda arm: far(arm, measure, _farthest(arm)))
     deepest = {n: {_farthest(group[n]) for group in turned.families.values() if n in group} for n in turned.tried}
-    depths = ", ".join(f"{'/'.join(map(str, sorted(own)))} with {n:g}" for n, own in deepest.items())
+    which = {f"{n:g}": "/".join(map(str, sorted(own))) for n, own in deepest.items()}
+    depths = ", ".join(f"{level} with {tick}" for tick, level in which.items())
+    farthest = _called(farthest, {tick: f"{tick}\nlevel-{level}" for tick, level in which.items()})
     world = len(levels[next(iter(arms.values())).name])
     texts = [numbers.over_half(line, f"of {world} trained") for line in same.lines]
     drawn = [f"{line.label} {percents(float(np.mean(own)) for own in line.values.values())}" for line in same.lines]
@@ -167,6 +170,12 @@ def judge_coverage(studies: Mapping[str, StudyTable], measure: Measure) -> Found
             *numbers.still_moving(curves),
         ),
     )
+
+
+def _called(panel: Over, names: Mapping[str, str]) -> Over:
+    """The same panel with other words for its ticks."""
+    lines = [replace(line, values={names[tick]: own for tick, own in line.values.items()}) for line in panel.lines]
+    return replace(panel, ticks=tuple(names[tick] for tick in panel.ticks), lines=tuple(lines))
 
 
 def _trained_count(arm: Arm) -> int:
