@@ -38,7 +38,13 @@ export PACKED=${PACKED:-packed} PYTHONPATH="$PWD/src" PYTHONUNBUFFERED=1
 ends=$(($(date +%s) + wait_for))
 mkdir -p runs/queue "$PACKED"
 
-at_work() { [ -f runs/queue/pid ] && kill -0 -- "-$(cat runs/queue/pid)" 2>/dev/null; } # any process of its group
+at_work() { # whether any process of its group is there, and is not one that has ended and waits to be collected
+    local group
+    [ -f runs/queue/pid ] && group=$(cat runs/queue/pid) && kill -0 -- "-$group" 2>/dev/null || return 1
+    [ -r /proc/self/stat ] || return 0
+    cat /proc/[0-9]*/stat 2>/dev/null | sed 's/^.*) //' | # state, parent, group
+        awk -v group="$group" '$3 == group && $1 != "Z" { found = 1 } END { exit !found }'
+}
 
 next() { # the first study that waits, taken off the list; nothing when none does
     flock runs/queue/list.lock sh -c 'head -n 1 runs/queue/waiting && sed -i 1d runs/queue/waiting'
@@ -79,13 +85,9 @@ work() { # all lanes, until no study waits
     wait
 }
 
-if at_work; then
-    if [ "$(printf '%s\n' "$@")" != "$(cat runs/queue/given)" ]; then
-        echo "a queue is at work on $(paste -sd' ' runs/queue/given): give these to wait for it, or stop it first" \
-            "(kill -- -$(cat runs/queue/pid))." >&2
-        exit 2
-    fi
-else
+left() { sort -u runs/queue/given | grep -vxFf runs/queue/whole | grep -vxFf runs/queue/failed; }
+
+start() {
     if [ ! -d runs/store ] && [ -f "$PACKED/store.tar.gz" ]; then tar xzf "$PACKED/store.tar.gz" -C runs || exit 1; fi
     : >runs/queue/done.txt && : >runs/queue/whole && : >runs/queue/failed
     printf '%s\n' "$@" | tee runs/queue/given >runs/queue/waiting
@@ -99,6 +101,20 @@ else
     setsid nohup bash -c work >runs/queue/queue.log 2>&1 &
     echo $! >runs/queue/pid
     sleep 1
+}
+
+if at_work; then
+    if [ "$(printf '%s\n' "$@")" != "$(cat runs/queue/given)" ]; then
+        echo "a queue is at work on $(paste -sd' ' runs/queue/given): give these to wait for it, or stop it first" \
+            "(kill -- -$(cat runs/queue/pid))." >&2
+        exit 2
+    fi
+    for _ in 1 2 3; do # one that was just stopped needs a moment to end, and is then begun again
+        if at_work && [ "$(date +%s)" -lt "$ends" ]; then sleep 1; fi
+    done
+    if ! at_work && [ -n "$(left)" ]; then start "$@"; fi
+else
+    start "$@"
 fi
 while at_work && [ "$(date +%s)" -lt "$ends" ]; do sleep 1; done
 
@@ -145,12 +161,11 @@ cat runs/queue/done.txt
 if at_work && [ "$LANES" -gt 1 ]; then how_lanes_share; fi
 failed=$(sed -n 's/: stopped with code .*//p' runs/queue/done.txt | sort -u)
 for name in $failed $(ls -t runs/queue/*.log | head -n "$LANES" | sed 's|.*/||; s|\.log$||'); do
-    echo "--- runs/queue/$name.log" && tail -c 800 "runs/queue/$name.log"
+    echo "--- runs/queue/$name.log" && tail -n 12 "runs/queue/$name.log"
 done
 if at_work; then echo "The queue goes on; the same command waits for it." && exit 0; fi
-left=$(sort -u runs/queue/given | grep -vxFf runs/queue/whole | grep -vxFf runs/queue/failed)
-if [ -n "$left" ]; then
-    echo "The queue was stopped; not finished: $(paste -sd' ' <<<"$left"). The same command goes on." && exit 1
+if [ -n "$(left)" ]; then
+    echo "The queue was stopped; not finished: $(left | paste -sd' '). The same command goes on." && exit 1
 fi
+if [ -n "$failed" ]; then echo "The queue is done, but for what failed: $(paste -sd' ' <<<"$failed")." && exit 1; fi
 echo "The queue is done."
-[ -z "$failed" ]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from planted import OBJECTIVES, REPRODUCED, plant
 from recombine.claims.ledger import make_ledger, open_studies
-from recombine.claims.page import page_text
+from recombine.claims.page import page_text, write_page
 from recombine.claims.tokenizer_ceilings import read_ceilings, sections
 from recombine.cli import app
 from recombine.errors import UserError
@@ -95,13 +95,16 @@ def test_results_say_what_tokens_cannot_show(tmp_path: Path) -> None:
     cells = [cell.strip() for cell in row.split("|")[2:-1]]
     assert cells[0] == cells[1] == "100\u00a0%"
     assert cells[2].startswith("87\u00a0% (") and cells[4].startswith("1\u00a0% (0") and cells[5] == "100\u00a0%"
+    elsewhere = tmp_path / "else where" / "RESULTS.md"
+    write_page(elsewhere, [tmp_path / "results" / "objectives", path.parent])
+    assert "(../results/ceilings/tokenizers-seen.json)" in elsewhere.read_text(encoding="utf-8")
     shutil.rmtree(path.parent)
     assert "tokenizer-ceilings" not in page_text(make_ledger(studies), studies, tmp_path)
 
 
 def test_committed_ceilings_can_be_read() -> None:
     home = Path(__file__).parent.parent
-    found = read_ceilings(home)
+    found = read_ceilings(home / "results" / "ceilings")
     for _, file in found:
         assert all(
             len(shares) == (len(file.seeds) if one.kind != "pixels" else 1)

@@ -66,7 +66,9 @@ def test_the_queue_goes_on_packs_and_is_taken_up_elsewhere(
     assert "The queue goes on" in queue(first, "0", "small.yaml", "no-such-study")
     said = queue(first, "300", "small.yaml", "no-such-study")
     assert "small: finished after" in said and "no-such-study: stopped with code 2" in said
-    assert "The queue is done." in said and said.startswith("1 ")  # one has failed, and the end of its log is shown
+    assert "done, but for what failed: no-such-study." in said and said.startswith(
+        "1 "
+    )  # one has failed, and the end of its log is shown
     assert "no study named 'no-such-study'" in said
     inside = names(first / "packed" / "small.tar.gz")
     assert "small/study.json" in inside and "small/results.parquet" in inside and "small/report.html" not in inside
@@ -222,12 +224,24 @@ def test_a_queue_that_was_stopped_says_so(tmp_path: Path, small_study: Study) ->
     assert "The queue goes on" in queue(there, "2", *given, PYTHON=stand_in)
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(queue, there, "60", *given, PYTHON=stand_in)
-        time.sleep(2)
+        time.sleep(5)
         os.killpg(int((there / "runs" / "queue" / "pid").read_text()), signal.SIGKILL)
         said = waiting.result()
     assert said.startswith("1 ") and said.endswith(
         "The queue was stopped; not finished: three two. The same command goes on.\n"
     )
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid, which this system has not")
+def test_a_queue_that_is_ending_is_begun_again(tmp_path: Path, small_study: Study) -> None:
+    """What was stopped takes a moment to end; the same command, given meanwhile, does not wait for that."""
+    there = machine(tmp_path / "there", small_study)
+    stand_in = in_place_of_python(there, "trap 'sleep 1.5; exit 1' TERM\n[ -f quick ] || { sleep 60 & wait; }\n")
+    assert "The queue goes on" in queue(there, "1", "one", PYTHON=stand_in)
+    (there / "quick").touch()
+    os.killpg(int((there / "runs" / "queue" / "pid").read_text()), signal.SIGTERM)
+    said = queue(there, "30", "one", PYTHON=stand_in)
+    assert said.startswith("0 ") and said.endswith("The queue is done.\n") and "one: finished" in said
 
 
 def test_a_wrong_call_is_told_how(tmp_path: Path, small_study: Study) -> None:

@@ -73,6 +73,29 @@ def test_what_a_folder_has_is_not_trained_again(
         assert again == first[name]
 
 
+def test_a_finished_folder_without_its_store_is_not_made_again_unsaid(
+    small_study: Study,
+    finished: Path,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(arms, "make_trainer", stop)
+    out = Path(shutil.copytree(finished, tmp_path / "an out"))
+    kept = read_results(out)
+    for folder, told in ((out, True), (tmp_path / "new", False)):
+        with pytest.raises(KeyboardInterrupt):
+            run_study(small_study, folder, store, "cpu")
+        said = " ".join("".join(capsys.readouterr()).split())
+        assert ("has this study finished, made on a CPU, and the store has none of its arms" in said) == told
+        assert ("/an out'` draws it." in said) == told
+    assert read_results(out) == kept
+
+
 def test_arms_of_a_gpu_are_put_together_without_one(
     small_study: Study,
     finished: Path,

@@ -11,6 +11,7 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,8 @@ def write_atomic(path: Path, data: bytes | str) -> None:
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed, and the first error is told
+            partial.unlink()
 
 
 def save_json_atomic(path: Path, thing: Any) -> None:

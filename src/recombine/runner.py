@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from recombine.report.terminal import print_summary
 from recombine.splits import code
 from recombine.studies import stages
 from recombine.studies.arms import PICTURES, ArmResult, run_arm
+from recombine.studies.facts import read_facts
 from recombine.studies.memory import study_must_fit
 from recombine.studies.monitors import write_monitors
 from recombine.studies.outside import check_outside
@@ -70,6 +72,8 @@ def run_study(
             say(f"in the store already, and not trained again: {', '.join(kept_arms)}")
         take_over(setting, reuse)
         setting = as_trained(setting)
+        if not in_store(setting):
+            _say_made_again(out)
         fitted, (probe, probe_facts) = stages.fit_tokenizers_and_probe(setting)
         judge, judge_facts, judge_recipe = stages.calibrate_judge(setting, probe, fitted)
         ceilings = stages.measure_ceilings(setting, judge, fitted)
@@ -112,6 +116,21 @@ def run_study(
     print_summary(out)
     say(f"results: {out / RESULTS}\nreport:  {report}")
     return report
+
+
+def _say_made_again(out: Path) -> None:
+    """That a folder has its study finished already, say one of `results`, whose store is elsewhere."""
+    try:
+        facts = read_facts(out)
+    except UserError:  # a damaged folder is made anew
+        return
+    if facts.get("finished"):
+        on = (facts.get("hardware") or {}).get("gpu") or "a CPU"
+        say(
+            f"{out} has this study finished, made on {on}, and the store has none of its arms: all are trained again, "
+            f"and replace what is there. To keep that, stop and give another --out; `recombine report "
+            f"{quote(str(out))}` draws it."
+        )
 
 
 def pick_device(word: str) -> torch.device:

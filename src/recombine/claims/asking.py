@@ -1,6 +1,7 @@
 """Putting one question to the studies that can answer it: what claims and explanations share."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from shlex import quote
 from typing import TypeVar
 
 from recombine.claims.lookup import same_run
@@ -61,8 +62,8 @@ def lacking(names: Sequence[str], studies: Mapping[str, StudyTable], aside: str 
 def unfinished(studies: Mapping[str, StudyTable]) -> list[str]:
     """The studies that have not finished, a sentence each."""
     return [
-        f"{study.name} has not finished, and nothing is judged from it; `recombine report {study.folder}` draws what "
-        "is there."
+        f"{study.name} has not finished, and nothing is judged from it; `recombine report {quote(str(study.folder))}` "
+        "draws what is there."
         for name, study in studies.items()
         if name.endswith(UNFINISHED)
     ]

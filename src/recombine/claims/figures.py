@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from recombine.claims.published import BY_EYE, published_curves
-from recombine.claims.tables import NAMED, Measure
+from recombine.claims.tables import NAMED, Measure, fifth
 from recombine.claims.verdicts import Finding, Shown, Verdict, Word
 from recombine.files import write_atomic
 from recombine.judges.statistics import interval
@@ -126,7 +126,8 @@ def _ours(axes: Any, found: Finding, bare: bool) -> None:
         longest = max(longest, float(curve.steps[-1]))
     over_steps(axes, longest)
     if len({one.arm.steps for one in found.shown}) == 1:
-        _shaded(axes, 0.8 * longest, longest, "the last fifth")
+        steps = found.shown[0].arm.curve().steps
+        _shaded(axes, float(steps[-fifth(len(steps))]), longest, "the last fifth")
     seeds = found.ours.n
     axes.set_title(
         f"Here: right and valid, mean and 95 % interval of {seeds} seeds", fontsize=10, loc="left", color=INK, pad=8

@@ -198,7 +198,8 @@ def write_page(path: Path, folders: Sequence[Path]) -> tuple[list[Verdict], list
             draw_entry(answered[question.id], picture)
         else:
             _remove(picture)
-    write_atomic(path, page_text(verdicts, studies, path.parent, answers, entries))
+    tokens = tokenizer_ceilings.folder_of(folders, path.parent)
+    write_atomic(path, page_text(verdicts, studies, path.parent, answers, entries, tokens))
     return verdicts, answers, entries
 
 
@@ -215,13 +216,14 @@ def page_text(
     home: Path,
     answers: Sequence[Answer] | None = None,
     entries: Sequence[Entry] | None = None,
+    tokens: Path | None = None,
 ) -> str:
     """RESULTS.md, for a place in the folder `home`; `answers` and `entries` are those of the same studies, asked for
-    if not given."""
+    if not given, and `tokens` is the folder of ceilings."""
     answers = explain(studies) if answers is None else answers
     entries = questions.look_beyond(studies) if entries is None else entries
     measured = qualities(verdicts)
-    ceilings = tokenizer_ceilings.read_ceilings(home)
+    ceilings = tokenizer_ceilings.read_ceilings(tokens or tokenizer_ceilings.folder_of([], home))
     parts = [_top(verdicts), *brief_lines(verdicts, entries, tokenizer_ceilings.brief(ceilings)), _ledger(verdicts)]
     parts += [*pointer(answers), *sections.beyond_pointer(entries)]
     beside = qualities_beside(studies, measured)

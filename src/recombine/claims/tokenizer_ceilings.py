@@ -8,18 +8,23 @@ from pathlib import Path
 
 from recombine.claims.beyond.tokens import KINDS
 from recombine.claims.tables import FAR
-from recombine.claims.why.sections import mark
+from recombine.claims.why.sections import mark, relative
 from recombine.report.words import join, level_name, percents, share
-from recombine.studies.ceilings import FOLDER, Ceiling, Ceilings, read
+from recombine.studies.ceilings import FOLDER, Ceiling, Ceilings, is_ceilings, read
 
 TITLE = "What a tokenizer can write"
 ANCHOR = "tokenizer-ceilings"
 SAW = {"all": "fitted on all combinations", "train": "fitted on the trained ones only", None: "nothing to fit"}
 
 
-def read_ceilings(home: Path) -> list[tuple[Path, Ceilings]]:
-    """The files beside the studies, by name."""
-    return [(path, read(path)) for path in sorted((home / "results" / FOLDER).glob("*.json"))]
+def read_ceilings(folder: Path) -> list[tuple[Path, Ceilings]]:
+    """The files in a folder, by name."""
+    return [(path, read(path)) for path in sorted(folder.glob("*.json"))]
+
+
+def folder_of(folders: Sequence[Path], home: Path) -> Path:
+    """Of the folders given that of ceilings, or where it is in a project."""
+    return next((folder for folder in folders if is_ceilings(folder)), home / "results" / FOLDER)
 
 
 def brief(found: Sequence[tuple[Path, Ceilings]]) -> str:
@@ -55,10 +60,10 @@ def sections(found: Sequence[tuple[Path, Ceilings]], home: Path) -> list[str]:
             rows.append(f"| {_name(one)}, {SAW[one.sees]} | {' | '.join(cells)} |")
         made = f"`{file.command}`, code {file.versions.get('code')}, torch {file.versions.get('torch')}"
         on = file.hardware.get("gpu") or f"{file.hardware.get('cores')} {file.hardware.get('machine')} CPU cores"
-        where = path.relative_to(home).as_posix()
+        where = relative(path, home)
         picture = path.with_suffix(".png")
         if picture.is_file():
-            parts.append(f"![What tokenizers make of held-out combinations]({picture.relative_to(home).as_posix()})")
+            parts.append(f"![What tokenizers make of held-out combinations]({relative(picture, home)})")
         parts += ["\n".join(rows), f"From [{path.stem}]({where}): {made}, {on}. {_sample(file)}"]
     if not parts:
         return []

@@ -8,6 +8,7 @@ it and `--reuse` takes its arms. A folder is never replaced by one of fewer arms
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Generic, TypeVar
 
 from recombine.errors import UserError
@@ -58,7 +59,8 @@ class SoFar(Generic[Result]):
                 self._made[name] = self._make(name, False)
         if self._there < set(self._made) < set(self._names):
             if not self._there:
-                say(f"what is finished so far is in {self._out}; `recombine report {self._out}` draws it at any time")
+                again = f"`recombine report {quote(str(self._out))}`"
+                say(f"what is finished so far is in {self._out}; {again} draws it at any time")
             self._write({name: self._made[name] for name in self._names if name in self._made})
             self._there = set(self._made)
 

@@ -149,7 +149,10 @@ def _gives_none_back(
             Rows("Level-1", _rows(arms, measure, NEAR)),
             Gains("Saw train minus saw all", contrasts),
         ),
-        notes=(f"At level-1 they draw: {'; '.join(seen)}. Level-1 is compared since the study was seen.",),
+        notes=(
+            f"At level-1 they draw: {'; '.join(seen)}. Level-1 is compared since the study was seen. "
+            "There is one tokenizer of each kind: intervals are over models.",
+        ),
         limits=(*numbers.left_out(dull), *numbers.still_moving(curves)),
     )
 
