@@ -191,7 +191,7 @@ def what_is_asked(study: StudyTable | None) -> str:
     one = f" (here one: {words[0]})" if len(far) == 1 else f" (here {len(far)})"
     trained = sum(level == 0 for level in levels.values())
     seen = {arm.setting("tokenizer.sees") for arm in study.arms} if study is not None else set()
-    tokens = " Their tokenizers have seen all of them." if seen == {"all"} else ""
+    tokens = " The models' tokenizers have seen all combinations." if seen == {"all"} else ""
     return (
         f"Models are trained on {trained} of {len(levels)} combinations of {names} and asked for the others. *Level-1* "
         f"combinations differ in one factor from the nearest that was trained, *level-2* in two{one}.{tokens}"

@@ -5,8 +5,8 @@ with one fitted on all. Beside it the ceiling: the share of real level-2 images 
 that they are judged right and valid, the mean over level-2 compositions.
 
 Where no tokenizer that saw trained compositions only can write level-2, that is the answer, and what it costs is
-compared one factor nearer, at level-1. Both that and ceilings by the probe where the
-probe alone is asked were written when `tokenizers-seen` had been seen; before, there was no answer.
+compared one factor nearer, at level-1. Both that and ceilings by the probe where the probe alone is asked were written
+when `tokenizers-seen` had been seen; before, there was no answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ def judge_seen(studies: Mapping[str, StudyTable], measure: Measure) -> Found:
     """Saw train minus saw all, for every kind of tokenizer that has both. Two rules keep floors out of the answer:
 
     - An arm whose tokenizer has a ceiling below *composes* is named and not compared. What a tokenizer cannot write, no
-      model on it can be expected to draw, so the comparison would measure the tokenizer. By the probe
-      alone the ceiling is that by the probe alone. One that was not measured leaves nothing out, and it is said.
+      model on it can be expected to draw, so the comparison would measure the tokenizer. By the probe alone the
+      ceiling is that by the probe alone. One that was not measured leaves nothing out, and it is said.
     - Where both arms are below *composes*, within *matters* is called "neither composes": it tells nothing of a cost,
       and does not count towards "no loss". A clear difference below *composes* is one all the same.
     """
